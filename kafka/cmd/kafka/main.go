@@ -1,0 +1,94 @@
+// Command kafka is the broker and its tools in one binary.
+// "kafka --help" lists its commands.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/pflag"
+)
+
+// command is one of kafka's commands.
+type command struct {
+	name    string
+	summary string // one line for the list
+	// hidden commands are for tests and other programs.
+	hidden bool
+	run    func(ctx context.Context, args []string, std stdio) error
+}
+
+// stdio is where a command reads and writes: data on Out, all else on Err.
+type stdio struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// usageError is a fault in how the program was called: exit status 2.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}
+
+// commands lists the commands in the order of the help.
+func commands() []command {
+	return []command{}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(realMain(ctx, os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr}))
+}
+
+// realMain returns the exit status: 0, 1 when it failed, 2 when it was called
+// wrongly.
+func realMain(ctx context.Context, args []string, std stdio) int {
+	if len(args) == 0 || args[0] == "--help" || args[0] == "-h" || args[0] == "help" {
+		usage(std.Out)
+		if len(args) == 0 {
+			return 2
+		}
+		return 0
+	}
+	for _, c := range commands() {
+		if c.name != args[0] {
+			continue
+		}
+		err := c.run(ctx, args[1:], std)
+		var u usageError
+		switch {
+		case err == nil || errors.Is(err, pflag.ErrHelp):
+			return 0
+		case errors.As(err, &u):
+			fmt.Fprintf(std.Err, "kafka %s: %v\nSee \"kafka %s --help\".\n", c.name, err, c.name)
+			return 2
+		default:
+			fmt.Fprintf(std.Err, "kafka %s: %v\n", c.name, err)
+			return 1
+		}
+	}
+	fmt.Fprintf(std.Err, "kafka: no command %q. See \"kafka --help\".\n", args[0])
+	return 2
+}
+
+func usage(w io.Writer) {
+	fmt.Fprint(w, "kafka is a distributed messaging system for log processing, after the NetDB'11 paper.\n\nCommands:\n")
+	for _, c := range commands() {
+		if !c.hidden {
+			fmt.Fprintf(w, "  %-10s %s\n", c.name, c.summary)
+		}
+	}
+	fmt.Fprint(w, `
+Example:
+  kafka broker --log-dir data &
+  echo hello | kafka produce --broker-list 127.0.0.1:9092 --topic t
+  kafka consume --broker-list 127.0.0.1:9092 --topic t --exit-at-end
+`)
+}

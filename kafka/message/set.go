@@ -1,0 +1,166 @@
+package message
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+)
+
+// Set is an encoded message set: entries back to back. A set that was fetched
+// may end in a cut-off entry, since a fetch is cut at a number of bytes and not
+// at a message (Kafka 0.7 §1.4).
+type Set []byte
+
+// Iterate returns an iterator over the set, whose first byte has the given
+// offset in its partition's log.
+func (s Set) Iterate(offset int64) Iterator {
+	return Iterator{set: s, base: offset}
+}
+
+// Iterator walks the complete entries of a set and checks each one's CRC. The
+// zero value is an iterator over an empty set. It must not be used by several
+// goroutines at once.
+//
+//	it := set.Iterate(offset)
+//	for it.Next() {
+//		use(it.Message(), it.Offset(), it.NextOffset())
+//	}
+//	if err := it.Err(); err != nil { … }
+type Iterator struct {
+	set   []byte
+	base  int64
+	start int // position of the current entry
+	next  int // position behind the current entry
+	msg   Message
+	err   error
+}
+
+// Next moves to the next complete entry and reports whether there is one. It
+// returns false at the end of the set, at a cut-off last entry, and at damage;
+// only in the last case is [Iterator.Err] set. It stays false from then on.
+func (it *Iterator) Next() bool {
+	if it.err != nil {
+		return false
+	}
+	m, size, err := Parse(it.set[it.next:])
+	if err != nil {
+		if ce, ok := err.(*CorruptError); ok {
+			ce.Offset = it.base + int64(it.next)
+		}
+		it.err = err
+		return false
+	}
+	if size == 0 {
+		return false
+	}
+	it.start, it.next, it.msg = it.next, it.next+size, m
+	return true
+}
+
+// Message returns the current entry. Its payload points into the set.
+func (it *Iterator) Message() Message { return it.msg }
+
+// Offset returns the offset of the current entry.
+func (it *Iterator) Offset() int64 { return it.base + int64(it.start) }
+
+// NextOffset returns the offset behind the current entry: from where to go on
+// once it has been handled. Before the first call of Next it is the set's own.
+func (it *Iterator) NextOffset() int64 { return it.base + int64(it.next) }
+
+// ValidBytes returns how many bytes of the set were complete, undamaged
+// entries so far; after Next returned false, of the whole set.
+func (it *Iterator) ValidBytes() int { return it.next }
+
+// Rest returns what lies behind the current entry.
+func (it *Iterator) Rest() []byte { return it.set[it.next:] }
+
+// Err returns the damage that ended the iteration, or nil: a [*CorruptError].
+func (it *Iterator) Err() error { return it.err }
+
+// Peek returns the size in bytes of the first entry of b, length field
+// included, without looking at more than its header. It returns 0 when b is
+// shorter than the length field, and an error when the length is below the
+// smallest legal one. The entry itself need not be complete in b.
+func Peek(b []byte) (int, error) {
+	if len(b) < LengthSize {
+		return 0, nil
+	}
+	n := int32(binary.BigEndian.Uint32(b))
+	if n < MinLength0 {
+		return 0, &CorruptError{Detail: fmt.Sprintf("length %d, at least %d wanted", n, MinLength0), Err: ErrLength}
+	}
+	return LengthSize + int(n), nil
+}
+
+// Parse reads the first entry of b, checks its magic and CRC, and returns it
+// with its size. The size is 0, with no error, when b ends before the entry
+// does. An error is a [*CorruptError] whose Offset is 0.
+func Parse(b []byte) (Message, int, error) {
+	if len(b) < LengthSize+MinLength0 {
+		if _, err := Peek(b); err != nil {
+			return Message{}, 0, err
+		}
+		return Message{}, 0, nil
+	}
+	n := int32(binary.BigEndian.Uint32(b))
+	if n < MinLength0 {
+		_, err := Peek(b)
+		return Message{}, 0, err
+	}
+	size := LengthSize + int(n)
+	m := Message{Magic: b[4]}
+	switch m.Magic {
+	case Magic0:
+		if size > len(b) {
+			return Message{}, 0, nil
+		}
+		m.CRC = binary.BigEndian.Uint32(b[5:])
+		m.Payload = b[Overhead0:size:size]
+	case Magic1:
+		if n < MinLength1 {
+			return Message{}, 0, &CorruptError{Detail: fmt.Sprintf("length %d with magic 1, at least %d wanted", n, MinLength1), Err: ErrLength}
+		}
+		m.Attributes = b[5]
+		if c := m.Codec(); c > CodecSnappy {
+			return Message{}, 0, &CorruptError{Detail: fmt.Sprintf("codec %d", byte(c)), Err: ErrCodec}
+		} else if c != CodecNone {
+			return Message{}, 0, &CorruptError{Detail: "codec " + c.String(), Err: ErrCompressed}
+		}
+		if size > len(b) {
+			return Message{}, 0, nil
+		}
+		m.CRC = binary.BigEndian.Uint32(b[6:])
+		m.Payload = b[Overhead1:size:size]
+	default:
+		return Message{}, 0, &CorruptError{Detail: fmt.Sprintf("magic %d, 0 or 1 wanted", m.Magic), Err: ErrMagic}
+	}
+	if sum := crc32.ChecksumIEEE(m.Payload); sum != m.CRC {
+		return Message{}, 0, &CorruptError{Detail: fmt.Sprintf("stored %08x, computed %08x over %d bytes", m.CRC, sum, len(m.Payload)), Err: ErrCRC}
+	}
+	return m, size, nil
+}
+
+// Check reads a whole set that a producer sent: it verifies every entry and
+// returns how many bytes from the front are complete entries, and how many
+// messages they hold. A cut-off last entry behind complete ones is not an
+// error, it is merely not counted (Kafka 0.7.1 and later discard it); a set
+// whose very first entry is cut off is [ErrIncomplete]. A payload longer than
+// maxPayload bytes (0: no limit) is [ErrTooLarge], looked for only after every
+// entry before it was found undamaged. On any error nothing of the set may be
+// stored.
+func Check(set []byte, maxPayload int) (validBytes, messages int, err error) {
+	it := Set(set).Iterate(0)
+	for it.Next() {
+		if n := len(it.msg.Payload); maxPayload > 0 && n > maxPayload {
+			return 0, 0, &CorruptError{Offset: it.Offset(), Detail: fmt.Sprintf("payload of %d bytes, at most %d allowed", n, maxPayload), Err: ErrTooLarge}
+		}
+		messages++
+	}
+	if it.err != nil {
+		return 0, 0, it.err
+	}
+	if messages == 0 && len(set) > 0 {
+		return 0, 0, &CorruptError{Detail: fmt.Sprintf("%d bytes", len(set)), Err: ErrIncomplete}
+	}
+	return it.ValidBytes(), messages, nil
+}

@@ -1,0 +1,197 @@
+// Package resultfile is the format in which the testbed keeps what it
+// measured: one folder a run, which explains itself. This file holds the
+// schema; reading and writing stand beside it.
+//
+//	run.json                 Run: what was run, where, with what, and the attempts
+//	points/<attempt>.csv     the cumulative points of one attempt
+//	samples/<attempt>.csv    both hosts' resources during it
+//	scenarios/<name>.toml    each scenario as it was read
+//	logs/<attempt>/…         what the servers and the client wrote
+//
+// <attempt> is <scenario>-<system>-<repetition>. Rates are derived from points
+// by whoever reads them; nothing here is rounded. Every attempt stays, with
+// its outcome, also when it failed.
+package resultfile
+
+import "time"
+
+// SchemaVersion is the version of this format that is written.
+const SchemaVersion = 1
+
+// Run is a call of the testbed: some scenarios, some systems, some
+// repetitions.
+type Run struct {
+	Schema   int       `json:"schema"`
+	Name     string    `json:"name"` // of the folder
+	Started  time.Time `json:"started"`
+	Ended    time.Time `json:"ended,omitzero"`
+	Commit   string    `json:"commit"` // of the project, with "+changes" if the tree was not clean
+	Command  string    `json:"command"`
+	Seed     int64     `json:"seed"` // of the order of the systems
+	Testbed  Testbed   `json:"testbed"`
+	Messages int64     `json:"messages"` // asked for, per attempt
+	Repeat   int       `json:"repeat"`
+	// CapSeconds is the longest time of one attempt, 0 for none.
+	CapSeconds float64    `json:"cap_seconds"`
+	Scenarios  []Scenario `json:"scenarios"`
+	Attempts   []Attempt  `json:"attempts"`
+}
+
+// Testbed is where a run took place.
+type Testbed struct {
+	Kind       string `json:"kind"`     // local, netns, ssh
+	Emulated   bool   `json:"emulated"` // both hosts share one machine
+	ClientHost Host   `json:"client_host"`
+	BrokerHost Host   `json:"broker_host"`
+	// LinkGoodputMbps is the TCP goodput of the link, measured before the run,
+	// client to broker and back, in 10^6 bits a second.
+	LinkGoodputMbps        float64 `json:"link_goodput_mbps"`
+	LinkReverseGoodputMbps float64 `json:"link_reverse_goodput_mbps"`
+	LinkNote               string  `json:"link_note"` // how the link is made and held to its rate
+}
+
+// Host describes a machine. Facts is ordered as it is to be shown.
+type Host struct {
+	Name  string `json:"name"`
+	Facts []Fact `json:"facts"`
+}
+
+// Fact is one thing known of a host: processor, memory, kernel, versions, …
+type Fact struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Fact returns the value of the named fact, or "".
+func (h Host) Fact(name string) string {
+	for _, f := range h.Facts {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+// Work is what a scenario measures.
+type Work string
+
+// The kinds of work.
+const (
+	Produce Work = "produce"
+	Consume Work = "consume"
+)
+
+// Scenario is a scenario as it was run.
+type Scenario struct {
+	Name         string   `json:"name"`
+	Title        string   `json:"title"`
+	Purpose      string   `json:"purpose"`
+	Work         Work     `json:"work"`
+	PayloadBytes int      `json:"payload_bytes"`
+	Limit        string   `json:"limit"` // the expected limit, with its arithmetic
+	Systems      []System `json:"systems"`
+}
+
+// System is one line of a figure: a driver with options.
+type System struct {
+	ID      string            `json:"id"`    // unique in its scenario, used in file names
+	Label   string            `json:"label"` // in legend and tables
+	Driver  string            `json:"driver"`
+	Options map[string]string `json:"options,omitempty"`
+	// Role says how to show it: "system" as in the paper, "limit" for the
+	// physical limit, "extra" for a labelled addition to the paper's figure.
+	Role string `json:"role"`
+	// Capped says that the attempt is held to the default cap even when the
+	// run has none, for systems that would take hours.
+	Capped   bool      `json:"capped,omitempty"`
+	Settings []Setting `json:"settings"`
+}
+
+// Setting is a row of the settings table.
+type Setting struct {
+	Row   string `json:"row"`
+	Value string `json:"value"`
+}
+
+// Outcome is how an attempt ended.
+type Outcome string
+
+// The outcomes. Only Valid attempts count.
+const (
+	Valid        Outcome = "valid"
+	Invalid      Outcome = "invalid"       // it ran, but counts or contents disagree
+	Failed       Outcome = "failed"        // it did not run to its end
+	Interrupted  Outcome = "interrupted"   // by the user
+	NotInstalled Outcome = "not installed" // the system's packages are missing
+)
+
+// Attempt is one system, measured once in one scenario.
+type Attempt struct {
+	ID         string    `json:"id"` // <scenario>-<system>-<repetition>
+	Scenario   string    `json:"scenario"`
+	System     string    `json:"system"`     // System.ID
+	Repetition int       `json:"repetition"` // from 1
+	Order      int       `json:"order"`      // in which it ran, from 1
+	Started    time.Time `json:"started"`
+	Ended      time.Time `json:"ended"`
+	Outcome    Outcome   `json:"outcome"`
+	Reason     string    `json:"reason,omitempty"` // why not valid
+	Notes      []string  `json:"notes,omitempty"`  // "held to 45 s", …
+
+	// What the headline is made of. For produce, Messages is what arrived at
+	// the broker by its own count and Seconds the time from the first send to
+	// the arrival of the last; for consume, what was consumed, until the last.
+	Messages     int64   `json:"messages"`
+	PayloadBytes int64   `json:"payload_bytes"`
+	StoredBytes  int64   `json:"stored_bytes"` // in the system's own message format
+	Seconds      float64 `json:"seconds"`
+
+	// The client's own view: handed over, and when the last Send returned.
+	ClientMessages int64   `json:"client_messages"`
+	ClientSeconds  float64 `json:"client_seconds"`
+
+	Verified  bool  `json:"verified"` // contents were checked, one by one
+	Lost      int64 `json:"lost"`
+	Doubled   int64 `json:"doubled"`
+	Damaged   int64 `json:"damaged"`
+	Reordered int64 `json:"reordered"`
+
+	BrokerCPUSeconds     float64 `json:"broker_cpu_seconds"` // user and system, measured phase and drain
+	ClientCPUSeconds     float64 `json:"client_cpu_seconds"`
+	BrokerResidentBytes  int64   `json:"broker_resident_bytes"` // at the end
+	StoreBytesBefore     int64   `json:"store_bytes_before"`    // allocated on disk
+	StoreBytesAfter      int64   `json:"store_bytes_after"`
+	BrokerDiskWriteBytes int64   `json:"broker_disk_write_bytes"`
+}
+
+// MessagesPerSecond is the headline rate, 0 if nothing was measured.
+func (a Attempt) MessagesPerSecond() float64 {
+	if a.Seconds <= 0 {
+		return 0
+	}
+	return float64(a.Messages) / a.Seconds
+}
+
+// Point is one point of an attempt: everything since the first send or the
+// first receipt. Points are cumulative and never go back.
+type Point struct {
+	Seconds  float64
+	Messages int64 // handed over or consumed, by the client's own view
+	Bytes    int64 // payload bytes of Messages
+	Arrived  int64 // messages at the broker by its own count; for consume the same as Messages
+}
+
+// Sample is the state of one host at a moment of an attempt. Counters are
+// cumulative since the attempt began.
+type Sample struct {
+	Seconds        float64
+	Host           string // Host.Name
+	CPUSeconds     float64
+	ProcessSeconds float64 // of the system's processes on that host
+	NetRxBytes     int64   // of the test network's device
+	NetTxBytes     int64
+	DiskReadBytes  int64
+	DiskWriteBytes int64
+	MemoryFree     int64 // available
+	RunQueue       int   // runnable processes
+}
