@@ -1,0 +1,68 @@
+# kafkalab: "make" alone says what there is.
+# Variables: MESSAGES, REPEAT, CAP, TESTBED, SYSTEMS, SEED, OUT (see "make bench" in README.md).
+
+GO      ?= go
+TESTBED ?=
+MESSAGES ?= 1000000
+REPEAT  ?= 3
+CAP     ?= 45s
+SYSTEMS ?=
+SEED    ?=
+OUT     ?= results/local
+
+GOFILES := $(shell find . -name '*.go' -not -path './.git/*')
+testbed_flag := $(if $(TESTBED),--testbed $(TESTBED))
+system_flags := $(foreach s,$(SYSTEMS),--system $(s))
+seed_flag    := $(if $(SEED),--seed $(SEED))
+
+.PHONY: help build setup test race lint fuzz bench smoke figures compare clean
+
+help: ## say what each target does
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS="$$(printf '\t')" read -r t d; do printf '  make %-9s %s\n' "$$t" "$$d"; done
+	@echo
+	@echo '  make bench TESTBED=my-testbed.toml            two real hosts (template: scenarios/testbed.example.toml)'
+	@echo '  MESSAGES=10000000 CAP=none REPEAT=1 make bench   the size of the paper'
+
+build: bin/kafka bin/testbed ## build bin/kafka and bin/testbed
+
+bin/kafka bin/testbed &: $(GOFILES) go.mod go.sum Makefile $(wildcard scenarios/*.toml)
+	$(GO) build -o bin/kafka ./kafka/cmd/kafka
+	$(GO) build -o bin/testbed ./harness/cmd/testbed
+
+setup: ## install the system packages that are missing (Debian, Ubuntu)
+	@sh harness/env/setup.sh
+
+test: setup build ## run every test, those with real RabbitMQ, ActiveMQ, sshd and namespaces too
+	$(GO) test -count=1 -timeout 30m ./...
+
+race: setup build ## the tests of the product and the testbed under the race detector
+	$(GO) test -race -count=1 -timeout 30m ./kafka/... ./harness/measure/... ./harness/workload/... ./harness/driver/... ./harness/runner/... ./harness/scenario/... ./results/... ./compare/internal/...
+
+lint: ## gofmt, go vet, staticcheck
+	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+fuzz: ## run each fuzz target for FUZZTIME (default 30s)
+	@for pkg in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(or $(FUZZTIME),30s) $$pkg || exit 1; done; done
+
+bench: setup build ## the paper's experiments: figures 4 and 5, a table of ratios (up to 25 minutes)
+	@trap './bin/testbed down $(testbed_flag)' EXIT; \
+	./bin/testbed up $(testbed_flag) && \
+	./bin/testbed run $(testbed_flag) --scenario fig4-producer --scenario fig5-consumer $(system_flags) $(seed_flag) \
+	  --messages $(MESSAGES) --repeat $(REPEAT) --cap $(CAP) --out $(OUT) --figures
+
+smoke: setup build ## the same path, tiny (under 3 minutes)
+	@trap './bin/testbed down $(testbed_flag)' EXIT; \
+	./bin/testbed up $(testbed_flag) && ./bin/testbed run $(testbed_flag) --scenario smoke $(system_flags) $(seed_flag) --out $(OUT) --figures
+
+compare: build ## the table of ratios against RabbitMQ and ActiveMQ, of each reference run
+	@for d in results/reference/*/; do ./bin/testbed compare "$$d" || exit 1; done
+
+figures: build ## redraw the figures of results/reference
+	@for d in results/reference/*/; do ./bin/testbed plot "$$d" || exit 1; done
+
+clean: ## remove what was built and the local results
+	rm -rf bin results/local
