@@ -107,6 +107,13 @@ type System struct {
 	Settings []Setting `json:"settings"`
 }
 
+// The values of System.Role.
+const (
+	RoleSystem = "system" // as in the paper
+	RoleLimit  = "limit"  // the physical limit
+	RoleExtra  = "extra"  // a labelled addition to the paper's figure
+)
+
 // Setting is a row of the settings table.
 type Setting struct {
 	Row   string `json:"row"`

@@ -1,0 +1,139 @@
+package resultfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Result is a run as it was read, complete and checked.
+type Result struct {
+	Dir string // as it was given to Read
+	Run Run
+
+	points  map[string][]Point
+	samples map[string][]Sample
+}
+
+// Points returns the points of an attempt, in order; none if it has none. The
+// caller must not change them.
+func (r *Result) Points(attemptID string) []Point { return r.points[attemptID] }
+
+// Samples returns the samples of an attempt, both hosts mixed, in order. The
+// caller must not change them.
+func (r *Result) Samples(attemptID string) []Sample { return r.samples[attemptID] }
+
+// Read reads a run's folder. It is strict: an unknown schema or key, a series
+// that goes back, or a valid attempt without points is an error that names
+// file, line and value.
+func Read(dir string) (*Result, error) {
+	run, err := readRun(dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{Dir: dir, Run: run, points: map[string][]Point{}, samples: map[string][]Sample{}}
+	for _, a := range run.Attempts {
+		r.points[a.ID], err = readSeries(pointsPath(dir, a.ID), ReadPoints)
+		if err != nil {
+			return nil, err
+		}
+		r.samples[a.ID], err = readSeries(samplesPath(dir, a.ID), ReadSamples)
+		if err != nil {
+			return nil, err
+		}
+		if a.Outcome == Valid && len(r.points[a.ID]) == 0 {
+			return nil, fmt.Errorf("%s: attempt %q is valid but has no points", pointsPath(dir, a.ID), a.ID)
+		}
+	}
+	return r, nil
+}
+
+func readRun(dir string) (Run, error) {
+	path := runPath(dir)
+	data, err := readBounded(path, maxRunBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Run{}, fmt.Errorf("%s holds no run: there is no %s in it: %w", dir, filepath.Base(path), err)
+	}
+	if err != nil {
+		return Run{}, err
+	}
+	// The version first: another one may well have other keys.
+	var version struct {
+		Schema int `json:"schema"`
+	}
+	if err := json.Unmarshal(data, &version); err != nil {
+		return Run{}, fmt.Errorf("%s: %w", path, jsonError(data, err))
+	}
+	if version.Schema != SchemaVersion {
+		return Run{}, fmt.Errorf("%s: schema %d: this program reads schema %d", path, version.Schema, SchemaVersion)
+	}
+	var run Run
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&run); err != nil {
+		return Run{}, fmt.Errorf("%s: %w", path, jsonError(data, err))
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return Run{}, fmt.Errorf("%s: something follows the run", path)
+	}
+	if err := run.Check(); err != nil {
+		return Run{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return run, nil
+}
+
+// jsonError adds the line to an error of the JSON decoder that knows where it
+// was.
+func jsonError(data []byte, err error) error {
+	var offset int64
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		offset = syntax.Offset
+	case errors.As(err, &kind):
+		offset = kind.Offset
+	default:
+		return err
+	}
+	offset = min(offset, int64(len(data)))
+	return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:offset], []byte("\n")), err)
+}
+
+// readSeries reads one CSV file. One that does not exist is an empty series:
+// an attempt that failed before its first message has none.
+func readSeries[T any](path string, read func(io.Reader) ([]T, error)) ([]T, error) {
+	data, err := readBounded(path, maxSeriesBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	series, err := read(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return series, nil
+}
+
+func readBounded(path string, max int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, max+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > max {
+		return nil, fmt.Errorf("%s: larger than %d bytes", path, max)
+	}
+	return data, nil
+}

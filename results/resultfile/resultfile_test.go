@@ -1,0 +1,271 @@
+package resultfile
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func testRun() Run {
+	return Run{
+		Schema: SchemaVersion, Started: time.Date(2026, 11, 30, 1, 2, 3, 0, time.UTC), Messages: 100, Repeat: 1,
+		Scenarios: []Scenario{{
+			Name: "fig4", Work: Produce, PayloadBytes: 200,
+			Systems: []System{{ID: "kafka-1", Label: "Kafka", Driver: "kafka", Role: RoleSystem}},
+		}},
+	}
+}
+
+func testAttempt() Attempt {
+	return Attempt{Scenario: "fig4", System: "kafka-1", Repetition: 1, Outcome: Valid, Messages: 100, PayloadBytes: 20000, Seconds: 1.5}
+}
+
+var testPoints = []Point{{0, 0, 0, 0}, {0.1, 50, 10000, 40}, {math.Nextafter(1.5, 2), 100, 20000, 100}}
+
+var testSamples = []Sample{{Seconds: 1.0 / 3, Host: `b, "x"`, CPUSeconds: 1e-9, ProcessSeconds: 2, NetRxBytes: 1, NetTxBytes: 2, DiskReadBytes: 3, DiskWriteBytes: 4, MemoryFree: 5, RunQueue: 6}}
+
+func create(t *testing.T) *Writer {
+	t.Helper()
+	w, err := Create(filepath.Join(t.TempDir(), "runs", "first"), testRun())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	w := create(t)
+	a, err := w.Begin(testAttempt())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.ID != "fig4-kafka-1-1" {
+		t.Errorf("ID %q", a.ID)
+	}
+	if err := w.PutAttempt(a, testPoints, testSamples); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.PutScenario("fig4", []byte("name = 1\n")); err != nil {
+		t.Fatal(err)
+	}
+	run := w.Run()
+	run.Ended = run.Started.Add(time.Minute)
+	run.Attempts = nil // the writer's are kept
+	if err := w.Update(run); err != nil {
+		t.Fatal(err)
+	}
+
+	r, err := Read(w.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Run.Name != "first" || !reflect.DeepEqual(r.Run, w.Run()) {
+		t.Errorf("run differs:\n%+v\n%+v", r.Run, w.Run())
+	}
+	if !reflect.DeepEqual(r.Run.Attempts, []Attempt{a}) {
+		t.Errorf("attempts %+v", r.Run.Attempts)
+	}
+	if !reflect.DeepEqual(r.Points(a.ID), testPoints) || !reflect.DeepEqual(r.Samples(a.ID), testSamples) {
+		t.Errorf("series differ: %v %v", r.Points(a.ID), r.Samples(a.ID))
+	}
+	if b, err := os.ReadFile(w.Path("scenarios", "fig4.toml")); err != nil || string(b) != "name = 1\n" {
+		t.Errorf("scenario: %q, %v", b, err)
+	}
+	left, err := filepath.Glob(w.Path("*", ".new-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("temporary files are left: %v, %v", left, err)
+	}
+}
+
+func TestCreateRefusesAnExistingFolder(t *testing.T) {
+	w := create(t)
+	if _, err := Create(w.Dir(), testRun()); err == nil || !strings.Contains(err.Error(), "--resume") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestOneWriterAtATime(t *testing.T) {
+	w := create(t)
+	if _, err := Open(w.Dir()); err == nil || !strings.Contains(err.Error(), "another testbed") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// An attempt in which the testbed dies stays listed, and the next try of the
+// same repetition stands beside it.
+func TestResumeKeepsEveryAttempt(t *testing.T) {
+	w := create(t)
+	first, err := w.Begin(testAttempt())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	w, err = Open(w.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if a := w.Run().Attempts[0]; a.Outcome != Interrupted || a.Reason == "" {
+		t.Errorf("attempt that was cut off: %+v", a)
+	}
+	if err := w.PutAttempt(first, testPoints, nil); err == nil {
+		t.Error("the record of an earlier attempt could be changed")
+	}
+	again, err := w.Begin(testAttempt())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.ID != first.ID+"-again2" {
+		t.Errorf("ID %q", again.ID)
+	}
+	if err := w.PutAttempt(again, testPoints, nil); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Read(w.Dir()); err != nil || len(r.Run.Attempts) != 2 || len(r.Points(first.ID)) != 0 {
+		t.Errorf("read %+v, %v", r, err)
+	}
+}
+
+func TestBrokenPointsMakeAnAttemptInvalid(t *testing.T) {
+	w := create(t)
+	a := testAttempt()
+	a.ID = "a"
+	err := w.PutAttempt(a, []Point{{1, 10, 1000, 10}, {2, 9, 1000, 10}}, nil)
+	if err == nil || !strings.Contains(err.Error(), "point 2: broken series: messages goes back from 10 to 9") {
+		t.Errorf("error %v", err)
+	}
+	r, err := Read(w.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Run.Attempts[0]; got.Outcome != Invalid || !strings.Contains(got.Reason, "goes back") {
+		t.Errorf("attempt %+v", got)
+	}
+	if b, err := os.ReadFile(w.Path("points", "a.broken.csv")); err != nil || !strings.Contains(string(b), "2,9,1000,10") {
+		t.Errorf("points %q, %v", b, err)
+	}
+}
+
+func TestReadIsStrict(t *testing.T) {
+	for _, c := range []struct {
+		name, file, old, new string
+		want                 string
+	}{
+		{"schema", "run.json", `"schema": 1`, `"schema": 7`, "run.json: schema 7: this program reads schema 1"},
+		{"unknown key", "run.json", `"seed"`, `"sead"`, `unknown field "sead"`},
+		{"wrong type", "run.json", `"repeat": 1`, `"repeat": "x"`, "line 24: json: cannot unmarshal string"},
+		{"not JSON", "run.json", `"repeat": 1,`, `"repeat": 1`, "line 25: invalid character"},
+		{"outcome", "run.json", `"valid"`, `"good"`, `attempt "fig4-kafka-1-1": outcome "good"`},
+		{"role", "run.json", `"role": "system"`, `"role": "x"`, `system "kafka-1": role "x"`},
+		{"system", "run.json", `"system": "kafka-1"`, `"system": "k"`, `no system "k" in a scenario "fig4"`},
+		{"path as ID", "run.json", `"id": "fig4-kafka-1-1"`, `"id": "../x"`, `name "../x"`},
+		{"negative", "run.json", `"lost": 0`, `"lost": -1`, "lost is -1"},
+		{"points", "points/fig4-kafka-1-1.csv", "0.1,50", "0.1,5x", `points/fig4-kafka-1-1.csv: line 3: messages is "5x"`},
+		{"going back", "points/fig4-kafka-1-1.csv", "0.1,50,10000,40", "0.1,50,10000,400", "line 4: broken series: arrived goes back from 400 to 100"},
+		{"not a number", "points/fig4-kafka-1-1.csv", "0.1,50", "NaN,50", "line 3: broken series: seconds is NaN"},
+		{"columns", "points/fig4-kafka-1-1.csv", "messages", "records", `column 2 is "records": "messages" is wanted`},
+		{"fields", "samples/fig4-kafka-1-1.csv", ",6\n", "\n", "wrong number of fields"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := create(t)
+			a, err := w.Begin(testAttempt())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.PutAttempt(a, testPoints, testSamples); err != nil {
+				t.Fatal(err)
+			}
+			path := w.Path(c.file)
+			before, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			after := bytes.Replace(before, []byte(c.old), []byte(c.new), 1)
+			if bytes.Equal(before, after) {
+				t.Fatalf("%q is not in\n%s", c.old, before)
+			}
+			if err := os.WriteFile(path, after, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Read(w.Dir()); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestReadOfAnEmptyFolder(t *testing.T) {
+	if _, err := Read(t.TempDir()); err == nil || !strings.Contains(err.Error(), "holds no run") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestValidNeedsPoints(t *testing.T) {
+	w := create(t)
+	a := testAttempt()
+	a.ID = "a"
+	if err := w.PutAttempt(a, testPoints, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(w.Path("points", "a.csv")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(w.Dir()); err == nil || !strings.Contains(err.Error(), "has no points") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func FuzzReadPoints(f *testing.F) {
+	f.Add("seconds,messages,bytes,arrived\n0,0,0,0\n0.1,1,200,1\n")
+	f.Add("seconds,messages,bytes,arrived\n1e300,9223372036854775807,0,0\n")
+	f.Add("seconds,messages,bytes,arrived\n\"0\",0,0,0\r\n\n0.5,-1,0,0")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, text string) {
+		points, err := ReadPoints(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		if err := CheckPoints(points); err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := WritePoints(&b, points); err != nil {
+			t.Fatal(err)
+		}
+		again, err := ReadPoints(&b)
+		if err != nil || !reflect.DeepEqual(points, again) {
+			t.Fatalf("%v became %v, %v", points, again, err)
+		}
+	})
+}
+
+func FuzzReadSamples(f *testing.F) {
+	f.Add(strings.Join(sampleColumns, ",") + "\n0.25,broker,1.5,1,2,3,4,5,6,7\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		samples, err := ReadSamples(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		var b bytes.Buffer
+		if err := WriteSamples(&b, samples); err != nil {
+			t.Fatal(err)
+		}
+		again, err := ReadSamples(&b)
+		if err != nil || !reflect.DeepEqual(samples, again) {
+			t.Fatalf("%v became %v, %v", samples, again, err)
+		}
+	})
+}
