@@ -1,0 +1,337 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"sort"
+	"strconv"
+	"time"
+
+	"kafkalab/harness/driver"
+	"kafkalab/results/resultfile"
+)
+
+// Bounds and defaults of a scenario file.
+const (
+	DefaultPayloadBytes = 200 // NetDB'11 §5
+	MinPayloadBytes     = 24  // room for sequence number, run and checksum
+	MaxPayloadBytes     = 1 << 20
+	DefaultQueue        = "bench"
+	// MaxQueueBytes bounds the name of the queue or topic: Kafka's request
+	// carries it with every batch, ActiveMQ with every message.
+	MaxQueueBytes   = 8
+	DefaultMessages = 1_000_000
+	DefaultRepeat   = 3
+	DefaultCap      = 45 * time.Second
+)
+
+// The roles of a system in its figure.
+const (
+	RoleSystem = resultfile.RoleSystem // as in the paper
+	RoleLimit  = resultfile.RoleLimit  // the physical limit
+	RoleExtra  = resultfile.RoleExtra  // a labelled addition to the paper's figure
+)
+
+// Scenario is one figure's worth of measuring: what is done, with which
+// systems.
+type Scenario struct {
+	Name         string
+	Title        string
+	Purpose      string
+	Work         resultfile.Work
+	PayloadBytes int
+	Queue        string
+	Limit        string // what the hardware allows, with its arithmetic
+	// BacklogOf names the produce scenario whose messages a consume scenario
+	// consumes, at the same broker and in the same repetition.
+	BacklogOf string
+	Systems   []System
+	Text      []byte // the file as it was read
+}
+
+// System is one line of the figure.
+type System struct {
+	ID      string
+	Label   string
+	Driver  string
+	Role    string
+	Options driver.Options
+	// Capped systems are held to Cap, or to the default cap if that is 0, even
+	// in a run without a cap.
+	Capped bool
+	// Cap, if not 0, is the longest time of an attempt of this system, where
+	// the run's own cap is longer.
+	Cap time.Duration
+	// WarmUp messages are sent to a queue of their own, and consumed, before
+	// measuring.
+	WarmUp int64
+	// Backlog is the ID of the system of the scenario BacklogOf whose messages
+	// are consumed.
+	Backlog string
+	// ExpectedRate, in messages a second on two cores, and StoredBytes, on
+	// disk a message, tell beforehand what time and space a run takes. Nothing
+	// measured depends on them.
+	ExpectedRate int64
+	StoredBytes  int64
+}
+
+// file is the layout of a scenario file: a scenario, or a list of others to
+// include.
+type file struct {
+	Name         string      `toml:"name"`
+	Title        string      `toml:"title"`
+	Purpose      string      `toml:"purpose"`
+	Work         string      `toml:"work"`
+	PayloadBytes int         `toml:"payload_bytes"`
+	Queue        string      `toml:"queue"`
+	Limit        string      `toml:"limit"`
+	BacklogOf    string      `toml:"backlog_of"`
+	Include      []string    `toml:"include"`
+	Messages     int64       `toml:"messages"`
+	Repeat       int         `toml:"repeat"`
+	Cap          string      `toml:"cap"`
+	WarmUp       *int64      `toml:"warm_up"` // with include: at most so many
+	Systems      []systemRow `toml:"system"`
+}
+
+type systemRow struct {
+	ID           string         `toml:"id"`
+	Label        string         `toml:"label"`
+	Driver       string         `toml:"driver"`
+	Role         string         `toml:"role"`
+	Capped       bool           `toml:"capped"`
+	Cap          string         `toml:"cap"`
+	WarmUp       int64          `toml:"warm_up"`
+	Backlog      string         `toml:"backlog"`
+	ExpectedRate int64          `toml:"expected_rate"`
+	StoredBytes  int64          `toml:"stored_bytes"`
+	Options      map[string]any `toml:"options"`
+}
+
+// nameRule keeps names fit for file names and for the IDs of attempts.
+var nameRule = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
+// parse reads one file and checks it. name is what messages call it.
+func parse(name string, text []byte) (file, error) {
+	var f file
+	if err := decodeStrict(name, text, &f); err != nil {
+		return f, err
+	}
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(name+": "+format, args...)) }
+	if !nameRule.MatchString(f.Name) {
+		bad("name = %q: small letters, digits and single hyphens are wanted", f.Name)
+	}
+	if f.Title == "" || f.Purpose == "" {
+		bad("title and purpose are wanted: they stand in the list and in the figures")
+	}
+	if f.Messages < 0 || f.Repeat < 0 {
+		bad("messages = %d, repeat = %d: neither may be negative", f.Messages, f.Repeat)
+	}
+	if _, err := parseCap(f.Cap); err != nil {
+		bad("%v", err)
+	}
+	if f.WarmUp != nil && (len(f.Include) == 0 || *f.WarmUp < 0) {
+		bad("warm_up = %d at the top lowers the warm-up of the scenarios in include; for a system it belongs in its [[system]] table", *f.WarmUp)
+	}
+	if len(f.Include) > 0 {
+		if f.Work != "" || len(f.Systems) > 0 || f.BacklogOf != "" || f.Limit != "" || f.Queue != "" || f.PayloadBytes != 0 {
+			bad("include stands for whole scenarios: work, payload_bytes, queue, limit, backlog_of and [[system]] belong in those")
+		}
+		return f, errors.Join(errs...)
+	}
+	return f, errors.Join(append(errs, f.check(name)...)...)
+}
+
+// check looks for faults of a file that is a scenario of its own, and fills in
+// what may be left out.
+func (f *file) check(name string) []error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(name+": "+format, args...)) }
+	if f.PayloadBytes == 0 {
+		f.PayloadBytes = DefaultPayloadBytes
+	}
+	if f.PayloadBytes < MinPayloadBytes || f.PayloadBytes > MaxPayloadBytes {
+		bad("payload_bytes = %d: from %d to %d is wanted", f.PayloadBytes, MinPayloadBytes, MaxPayloadBytes)
+	}
+	if f.Queue == "" {
+		f.Queue = DefaultQueue
+	}
+	if len(f.Queue) > MaxQueueBytes || !nameRule.MatchString(f.Queue) {
+		bad("queue = %q: at most %d small letters and digits are wanted, since every request carries the name", f.Queue, MaxQueueBytes)
+	}
+	if f.Limit == "" {
+		bad("limit is wanted: what the hardware allows, with its arithmetic")
+	}
+	switch resultfile.Work(f.Work) {
+	case resultfile.Produce:
+		if f.BacklogOf != "" {
+			bad("backlog_of = %q: only work = %q has a backlog", f.BacklogOf, resultfile.Consume)
+		}
+	case resultfile.Consume:
+		if f.BacklogOf == "" {
+			bad("backlog_of is wanted: the scenario whose messages are consumed")
+		}
+	default:
+		bad("work = %q: %q or %q is wanted", f.Work, resultfile.Produce, resultfile.Consume)
+	}
+	if len(f.Systems) == 0 {
+		bad("there is no [[system]]")
+	}
+	ids := map[string]bool{}
+	for i := range f.Systems {
+		row := &f.Systems[i]
+		at := fmt.Sprintf("%s: system %q", name, row.ID)
+		if ids[row.ID] {
+			errs = append(errs, fmt.Errorf("%s: there are two of that id", at))
+		}
+		ids[row.ID] = true
+		for _, err := range row.check(resultfile.Work(f.Work)) {
+			errs = append(errs, fmt.Errorf("%s: %w", at, err))
+		}
+	}
+	return errs
+}
+
+func (row *systemRow) check(work resultfile.Work) []error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !nameRule.MatchString(row.ID) {
+		bad("id: small letters, digits and single hyphens are wanted")
+	}
+	if row.Label == "" {
+		bad("label is wanted: it stands in the legend")
+	}
+	if row.Driver == "" {
+		bad("driver is wanted")
+	}
+	switch row.Role {
+	case "":
+		row.Role = RoleSystem
+	case RoleSystem, RoleLimit, RoleExtra:
+	default:
+		bad("role = %q: %s, %s or %s is wanted", row.Role, RoleSystem, RoleLimit, RoleExtra)
+	}
+	if _, err := parseCap(row.Cap); err != nil {
+		bad("%v", err)
+	} else if row.Cap == "none" {
+		bad("cap = \"none\": a system's own cap can only shorten that of the run; leave it out")
+	}
+	if row.WarmUp < 0 {
+		bad("warm_up = %d: 0 or more is wanted", row.WarmUp)
+	}
+	if row.ExpectedRate <= 0 || row.StoredBytes <= 0 {
+		bad("expected_rate = %d, stored_bytes = %d: both are wanted, to tell beforehand what time and disk space a run takes", row.ExpectedRate, row.StoredBytes)
+	}
+	if work == resultfile.Produce && row.Backlog != "" {
+		bad("backlog = %q: only work = %q has a backlog", row.Backlog, resultfile.Consume)
+	}
+	if work == resultfile.Consume && row.Backlog == "" {
+		row.Backlog = row.ID
+	}
+	if _, err := options(row.Options); err != nil {
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+// scenario turns a file that was found good into what the runner works with.
+func (f *file) scenario(text []byte) Scenario {
+	s := Scenario{
+		Name: f.Name, Title: f.Title, Purpose: f.Purpose, Work: resultfile.Work(f.Work),
+		PayloadBytes: f.PayloadBytes, Queue: f.Queue, Limit: f.Limit, BacklogOf: f.BacklogOf, Text: text,
+	}
+	for _, row := range f.Systems {
+		o, _ := options(row.Options)  // both were
+		limit, _ := parseCap(row.Cap) // checked
+		s.Systems = append(s.Systems, System{
+			ID: row.ID, Label: row.Label, Driver: row.Driver, Role: row.Role, Options: o,
+			Capped: row.Capped, Cap: limit, WarmUp: row.WarmUp, Backlog: row.Backlog,
+			ExpectedRate: row.ExpectedRate, StoredBytes: row.StoredBytes,
+		})
+	}
+	return s
+}
+
+// options turns the values of an options table into the strings that drivers
+// read.
+func options(table map[string]any) (driver.Options, error) {
+	o := driver.Options{}
+	var errs []error
+	for name, value := range table {
+		switch v := value.(type) {
+		case string:
+			o[name] = v
+		case int64:
+			o[name] = strconv.FormatInt(v, 10)
+		case bool:
+			o[name] = strconv.FormatBool(v)
+		default:
+			errs = append(errs, fmt.Errorf("option %s = %v: a string, a whole number or true or false is wanted", name, value))
+		}
+	}
+	// The order of a map is not that of the file; an error text must not
+	// change from call to call.
+	sort.Slice(errs, func(i, j int) bool { return errs[i].Error() < errs[j].Error() })
+	return o, errors.Join(errs...)
+}
+
+// ParseCap reads the longest time of an attempt: a duration, or "none", which
+// is 0.
+func ParseCap(s string) (time.Duration, error) {
+	if s == "" {
+		return 0, fmt.Errorf("cap = %q: a duration such as 45s, or none, is wanted", s)
+	}
+	return parseCap(s)
+}
+
+func parseCap(s string) (time.Duration, error) {
+	if s == "" || s == "none" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("cap = %q: a duration such as 45s, or none, is wanted", s)
+	}
+	return d, nil
+}
+
+// LongestRun is how long an attempt of this system may send or receive, its
+// warm-up included, in a run of that cap; 0 is without bound.
+func (s System) LongestRun(runCap time.Duration) time.Duration {
+	limit := runCap
+	if limit == 0 && s.Capped {
+		limit = DefaultCap
+	}
+	if s.Cap > 0 && (limit == 0 && s.Capped || limit > s.Cap) {
+		limit = s.Cap
+	}
+	return limit
+}
+
+// System returns the system of that ID.
+func (s Scenario) System(id string) (System, bool) {
+	for _, sys := range s.Systems {
+		if sys.ID == id {
+			return sys, true
+		}
+	}
+	return System{}, false
+}
+
+// Result is the scenario as a result keeps it. The settings of the systems are
+// for the runner to fill in: only the drivers know them.
+func (s Scenario) Result() resultfile.Scenario {
+	r := resultfile.Scenario{
+		Name: s.Name, Title: s.Title, Purpose: s.Purpose, Work: s.Work,
+		PayloadBytes: s.PayloadBytes, Limit: s.Limit,
+	}
+	for _, sys := range s.Systems {
+		r.Systems = append(r.Systems, resultfile.System{
+			ID: sys.ID, Label: sys.Label, Driver: sys.Driver, Options: sys.Options,
+			Role: sys.Role, Capped: sys.Capped,
+		})
+	}
+	return r
+}

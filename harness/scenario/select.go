@@ -1,0 +1,319 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"kafkalab/results/resultfile"
+)
+
+// Selection is what to run: whole scenarios with the systems wanted, in the
+// order in which they were named, those that leave a backlog before those that
+// consume it.
+type Selection struct {
+	Names     []string // as they were asked for
+	Scenarios []Scenario
+	Messages  int64 // per attempt
+	Repeat    int
+	Cap       time.Duration // 0 is none
+
+	// warmUpAtMost lowers the warm-up of every system; nil: as the files say.
+	warmUpAtMost *int64
+}
+
+// Library is a set of scenario files.
+type Library struct{ files fs.FS }
+
+// NewLibrary returns the library of the scenario files (*.toml) in the root of
+// files. Files whose name begins with "testbed" describe hosts and are left
+// out.
+func NewLibrary(files fs.FS) Library { return Library{files} }
+
+// Names lists the scenarios, sorted.
+func (l Library) Names() ([]string, error) {
+	found, err := fs.Glob(l.files, "*.toml")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, f := range found {
+		if !strings.HasPrefix(f, "testbed") {
+			names = append(names, strings.TrimSuffix(f, ".toml"))
+		}
+	}
+	return names, nil
+}
+
+// Entry is a scenario as a list shows it.
+type Entry struct {
+	Name    string          `json:"name"`
+	Title   string          `json:"title"`
+	Purpose string          `json:"purpose"`
+	Work    resultfile.Work `json:"work,omitempty"`
+	Include []string        `json:"include,omitempty"` // the scenarios that it runs
+	Systems []EntrySystem   `json:"systems,omitempty"`
+}
+
+// EntrySystem is a system as a list shows it.
+type EntrySystem struct {
+	ID    string `json:"id"`
+	Label string `json:"label"`
+	Role  string `json:"role"`
+}
+
+// List describes every scenario of the library.
+func (l Library) List() ([]Entry, error) {
+	names, err := l.Names()
+	if err != nil {
+		return nil, err
+	}
+	var entries []Entry
+	for _, name := range names {
+		f, _, err := l.read(name)
+		if err != nil {
+			return nil, err
+		}
+		e := Entry{Name: f.Name, Title: f.Title, Purpose: f.Purpose, Work: resultfile.Work(f.Work), Include: f.Include}
+		for _, s := range f.Systems {
+			e.Systems = append(e.Systems, EntrySystem{ID: s.ID, Label: s.Label, Role: s.Role})
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// read reads the scenario of that name from the library, or from a path if it
+// looks like one.
+func (l Library) read(name string) (file, []byte, error) {
+	var text []byte
+	var err error
+	base := name
+	if strings.ContainsRune(name, filepath.Separator) || strings.HasSuffix(name, ".toml") {
+		base = strings.TrimSuffix(filepath.Base(name), ".toml")
+		text, err = os.ReadFile(name)
+	} else {
+		text, err = fs.ReadFile(l.files, name+".toml")
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		names, listErr := l.Names()
+		if listErr != nil {
+			return file{}, nil, listErr
+		}
+		return file{}, nil, fmt.Errorf("no scenario %q%s (a path to a .toml file is taken too)", name, suggest(name, names))
+	}
+	if err != nil {
+		return file{}, nil, fmt.Errorf("scenario %s: %w", name, err)
+	}
+	f, err := parse(base+".toml", text)
+	if err == nil && f.Name != base {
+		err = fmt.Errorf("%s.toml: name = %q: the name of the file, %q, is wanted", base, f.Name, base)
+	}
+	return f, text, err
+}
+
+// Select reads the named scenarios and keeps the named systems of them, or all
+// if none is named. A system's name is its ID; in a scenario that has no
+// system of that ID it stands for all systems of the driver of that name. A
+// scenario that consumes the backlog of another brings the systems of that one
+// that it needs, if they were not asked for.
+func (l Library) Select(names, systems []string) (Selection, error) {
+	sel := Selection{Names: names}
+	var stated []defaults
+	for _, name := range names {
+		f, text, err := l.read(name)
+		if err != nil {
+			return sel, err
+		}
+		if len(f.Include) == 0 {
+			sel.Scenarios = append(sel.Scenarios, f.scenario(text))
+			stated = append(stated, f.defaults())
+			continue
+		}
+		for _, included := range f.Include {
+			g, text, err := l.read(included)
+			if err != nil {
+				return sel, fmt.Errorf("included by %s: %w", f.Name, err)
+			}
+			if len(g.Include) > 0 {
+				return sel, fmt.Errorf("%s includes %s, which includes others itself: name those", f.Name, g.Name)
+			}
+			sel.Scenarios = append(sel.Scenarios, g.scenario(text))
+		}
+		sel.warmUpAtMost = f.WarmUp
+		stated = append(stated, f.defaults())
+	}
+	for i, s := range sel.Scenarios {
+		for _, t := range sel.Scenarios[:i] {
+			if s.Name == t.Name {
+				return sel, fmt.Errorf("scenario %s is asked for twice", s.Name)
+			}
+		}
+	}
+	if err := sel.settle(stated); err != nil {
+		return sel, err
+	}
+	if err := sel.keep(systems); err != nil {
+		return sel, err
+	}
+	if err := sel.addBacklogs(l); err != nil {
+		return sel, err
+	}
+	if sel.warmUpAtMost != nil {
+		for _, s := range sel.Scenarios {
+			for i := range s.Systems {
+				s.Systems[i].WarmUp = min(s.Systems[i].WarmUp, *sel.warmUpAtMost)
+			}
+		}
+	}
+	return sel, nil
+}
+
+// defaults are the numbers that a file may state for a run of it.
+type defaults struct {
+	name     string
+	messages int64
+	repeat   int
+	cap      string
+}
+
+func (f *file) defaults() defaults { return defaults{f.Name, f.Messages, f.Repeat, f.Cap} }
+
+// settle finds the numbers of the run, which must be one for all scenarios,
+// since these share brokers.
+func (sel *Selection) settle(stated []defaults) error {
+	sel.Messages, sel.Repeat, sel.Cap = DefaultMessages, DefaultRepeat, DefaultCap
+	for i, d := range stated {
+		if i > 0 && (d.messages != stated[0].messages || d.repeat != stated[0].repeat || d.cap != stated[0].cap) {
+			return fmt.Errorf("scenarios %s and %s state different messages, repeat or cap: run one after the other", stated[0].name, d.name)
+		}
+	}
+	if len(stated) == 0 {
+		return nil
+	}
+	if d := stated[0]; d.messages > 0 {
+		sel.Messages = d.messages
+	}
+	if d := stated[0]; d.repeat > 0 {
+		sel.Repeat = d.repeat
+	}
+	if d := stated[0]; d.cap != "" {
+		sel.Cap, _ = parseCap(d.cap) // checked on reading
+	}
+	return nil
+}
+
+// keep drops the systems that were not asked for, and the scenarios of which
+// none is left.
+func (sel *Selection) keep(wanted []string) error {
+	if len(wanted) == 0 {
+		return nil
+	}
+	for _, name := range wanted {
+		if !slices.ContainsFunc(sel.Scenarios, func(s Scenario) bool { return len(s.named(name)) > 0 }) {
+			return fmt.Errorf("no system %q in the scenarios asked for%s", name, suggest(name, sel.systemNames()))
+		}
+	}
+	var kept []Scenario
+	for _, s := range sel.Scenarios {
+		ids := map[string]bool{}
+		for _, name := range wanted {
+			for _, id := range s.named(name) {
+				ids[id] = true
+			}
+		}
+		s.Systems = slices.DeleteFunc(slices.Clone(s.Systems), func(sys System) bool { return !ids[sys.ID] })
+		if len(s.Systems) > 0 {
+			kept = append(kept, s)
+		}
+	}
+	sel.Scenarios = kept
+	return nil
+}
+
+// named returns the IDs that a name given by the user stands for.
+func (s Scenario) named(name string) []string {
+	if _, ok := s.System(name); ok {
+		return []string{name}
+	}
+	var ids []string
+	for _, sys := range s.Systems {
+		if sys.Driver == name {
+			ids = append(ids, sys.ID)
+		}
+	}
+	return ids
+}
+
+func (sel *Selection) systemNames() []string {
+	var names []string
+	for _, s := range sel.Scenarios {
+		for _, sys := range s.Systems {
+			if !slices.Contains(names, sys.ID) {
+				names = append(names, sys.ID)
+			}
+		}
+	}
+	return names
+}
+
+// addBacklogs sees to it that every backlog to be consumed is produced in the
+// same run, and puts the producing scenarios first.
+func (sel *Selection) addBacklogs(l Library) error {
+	for _, s := range slices.Clone(sel.Scenarios) {
+		if s.Work != resultfile.Consume {
+			continue
+		}
+		f, text, err := l.read(s.BacklogOf)
+		if err != nil {
+			return fmt.Errorf("backlog of %s: %w", s.Name, err)
+		}
+		whole := f.scenario(text)
+		switch {
+		case whole.Work != resultfile.Produce:
+			return fmt.Errorf("%s.toml: backlog_of = %q: that is no scenario that produces", s.Name, s.BacklogOf)
+		case whole.PayloadBytes != s.PayloadBytes || whole.Queue != s.Queue:
+			return fmt.Errorf("%s.toml: payload_bytes and queue must be those of %s, whose messages it consumes", s.Name, s.BacklogOf)
+		}
+		for _, sys := range s.Systems {
+			producer, ok := whole.System(sys.Backlog)
+			if !ok {
+				return fmt.Errorf("%s.toml: system %q: backlog = %q: no such system in %s", s.Name, sys.ID, sys.Backlog, s.BacklogOf)
+			}
+			if producer.Driver != sys.Driver {
+				return fmt.Errorf("%s.toml: system %q: the driver is %s, but its backlog %q is left by %s", s.Name, sys.ID, sys.Driver, sys.Backlog, producer.Driver)
+			}
+			sel.need(whole, producer)
+		}
+	}
+	slices.SortStableFunc(sel.Scenarios, func(a, b Scenario) int { return workOrder(a) - workOrder(b) })
+	return nil
+}
+
+func workOrder(s Scenario) int {
+	if s.Work == resultfile.Produce {
+		return 0
+	}
+	return 1
+}
+
+// need adds a system of a scenario to the selection unless it is there.
+func (sel *Selection) need(whole Scenario, sys System) {
+	for i := range sel.Scenarios {
+		s := &sel.Scenarios[i]
+		if s.Name != whole.Name {
+			continue
+		}
+		if _, ok := s.System(sys.ID); !ok {
+			s.Systems = append(s.Systems, sys)
+		}
+		return
+	}
+	whole.Systems = []System{sys}
+	sel.Scenarios = append(sel.Scenarios, whole)
+}
