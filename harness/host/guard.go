@@ -1,0 +1,172 @@
+package host
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// A guard is a small shell on the host that outlives the testbed by a moment.
+// It makes the host's run folder, then waits for the end of its standard
+// input, which comes when the host is closed, when the testbed is killed
+// without warning, or when the connection to the machine is lost. Then it
+// kills every process group that is still registered and removes the folder.
+//
+// A program registers itself, before it becomes itself, by making a file with
+// its pid in the folder "processes". The order closes every gap: whoever
+// cannot make the file any more does not start, and the folder cannot be
+// removed while there are files in it.
+//
+// This is in place of PR_SET_PDEATHSIG, which kills only the direct child,
+// follows the thread (not the process) that forked it, and does not exist over
+// ssh.
+const guardScript = `
+trap '' HUP INT TERM PIPE
+base=$1
+made=
+[ -d "$base" ] || made=1
+mkdir -p -- "$base" || exit 1
+d=$(mktemp -d "$base/run-XXXXXXXX") || exit 1
+mkdir "$d/data" "$d/bin" "$d/processes" || exit 1
+echo "kafkalab-guard $$ $d"
+while read -r line; do :; done
+tries=0
+while [ -d "$d/processes" ] && [ $tries -lt 200 ]; do
+  tries=$((tries+1))
+  for f in "$d"/processes/*; do
+    [ -e "$f" ] || continue
+    p=${f##*/}
+    kill -KILL -- "-$p" 2>/dev/null
+    # Once more after the group is gone: a program may have been about to fork.
+    while kill -KILL -- "-$p" 2>/dev/null && [ $tries -lt 200 ]; do tries=$((tries+1)); sleep 0.05; done
+    rm -f -- "$f"
+  done
+  rmdir "$d/processes" 2>/dev/null || sleep 0.05
+done
+rm -rf -- "$d" || exit 1
+[ -z "$made" ] || rmdir -- "$base" 2>/dev/null
+exit 0
+`
+
+// guardMark begins the line with which the guard reports. What a login shell
+// prints before it is passed over.
+const guardMark = "kafkalab-guard "
+
+type guard struct {
+	cmd    *exec.Cmd
+	pid    int    // on the host
+	runDir string // on the host
+	in     io.Closer
+	done   chan struct{} // closed when the guard has ended
+	err    error         // why it ended; set before done is closed
+	stderr *tail
+}
+
+// startGuard starts cmd, which runs guardScript, and waits for its report.
+func startGuard(ctx context.Context, cmd *exec.Cmd) (*guard, error) {
+	g := &guard{cmd: cmd, done: make(chan struct{}), stderr: newTail(tailBytes)}
+	cmd.Stderr = g.stderr
+	// Not to be held up by a child of ssh that keeps standard error open.
+	cmd.WaitDelay = time.Second
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	g.in = in
+	report := make(chan error, 1)
+	go func() {
+		report <- g.readReport(out)
+		_, _ = io.Copy(io.Discard, out)
+		if err := cmd.Wait(); err != nil {
+			g.err = withTail(err, g.stderr)
+		}
+		close(g.done)
+	}()
+	select {
+	case err = <-report:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err == nil {
+		return g, nil
+	}
+	g.in.Close()
+	// A guard that has not reported has nothing to clean up; ssh may still be
+	// waiting for an answer.
+	select {
+	case <-g.done:
+	case <-time.After(time.Second):
+		_ = cmd.Process.Kill()
+		<-g.done
+	}
+	if g.err != nil && ctx.Err() == nil {
+		err = g.err
+	}
+	return nil, err
+}
+
+func (g *guard) readReport(out io.Reader) error {
+	lines := bufio.NewScanner(io.LimitReader(out, 64<<10))
+	for lines.Scan() {
+		rest, ok := strings.CutPrefix(lines.Text(), guardMark)
+		if !ok {
+			continue
+		}
+		if _, err := fmt.Sscanf(rest, "%d", &g.pid); err != nil {
+			return fmt.Errorf("guard reported %q", rest)
+		}
+		_, g.runDir, _ = strings.Cut(rest, " ")
+		if !strings.HasPrefix(g.runDir, "/") {
+			return fmt.Errorf("guard reported %q", rest)
+		}
+		return nil
+	}
+	return errors.New("the shell on the host did not report")
+}
+
+// close lets the guard clean up and waits for it, until ctx ends.
+func (g *guard) close(ctx context.Context) error {
+	g.in.Close()
+	select {
+	case <-g.done:
+		return g.err
+	case <-ctx.Done():
+		_ = g.cmd.Process.Kill() // it may have ended just now
+		<-g.done
+		return fmt.Errorf("removing %s: %w", g.runDir, ctx.Err())
+	}
+}
+
+// alive reports whether programs may still be started.
+func (g *guard) alive() error {
+	select {
+	case <-g.done:
+		if g.err != nil {
+			return fmt.Errorf("the connection to the host was lost: %w", g.err)
+		}
+		return errors.New("the host's guard has ended")
+	default:
+		return nil
+	}
+}
+
+// withTail adds what a program said on standard error to how it ended.
+func withTail(err error, t *tail) error {
+	if text := bytes.TrimSpace(t.bytes()); len(text) > 0 {
+		return fmt.Errorf("%w: %s", err, text)
+	}
+	return err
+}

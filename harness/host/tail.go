@@ -1,0 +1,49 @@
+package host
+
+import (
+	"fmt"
+	"sync"
+)
+
+const (
+	tailBytes = 2 << 10
+	// maxOutputBytes bounds what Run and ReadFile hold in memory.
+	maxOutputBytes = 64 << 20
+)
+
+// tail is a writer that keeps the last bytes of what is written to it.
+type tail struct {
+	mu  sync.Mutex
+	max int
+	buf []byte
+}
+
+func newTail(max int) *tail { return &tail{max: max} }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p...)
+	if over := len(t.buf) - t.max; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) bytes() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]byte(nil), t.buf...)
+}
+
+// bounded is a writer that keeps all that is written to it, up to
+// maxOutputBytes; more is an error, which ends the program that writes.
+type bounded struct{ buf []byte }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if len(b.buf)+len(p) > maxOutputBytes {
+		return 0, fmt.Errorf("more than %d bytes of output", maxOutputBytes)
+	}
+	b.buf = append(b.buf, p...)
+	return len(p), nil
+}
