@@ -1,0 +1,112 @@
+package plots
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"kafkalab/results/resultfile"
+)
+
+// caption says under a figure what must be known to judge it: where, with
+// what, how often, and from which run.
+func caption(r *resultfile.Result, s resultfile.Scenario) []string {
+	run := r.Run
+	work := fmt.Sprintf("%s messages of %d bytes a repetition, %s.", number(float64(run.Messages)), s.PayloadBytes, plural(run.Repeat, "repetition"))
+	if run.CapSeconds > 0 {
+		work += fmt.Sprintf(" No repetition lasts longer than %s s.", number(run.CapSeconds))
+	}
+	if run.Repeat > 1 {
+		work += " Lines: median over the repetitions in equal windows of data; bands: lowest to highest."
+	} else {
+		work += " Lines: mean rate in equal windows of data."
+	}
+	out := []string{work, hostsLine(run.Testbed)}
+	if v := versionsLine(s); v != "" {
+		out = append(out, v)
+	}
+	out = append(out, fmt.Sprintf("Run %s of %s, commit %s.", run.Name, run.Started.UTC().Format("2 January 2006"), shortCommit(run.Commit)))
+	for i := range out {
+		out[i] = plain(out[i])
+	}
+	return out
+}
+
+// hostsLine says in one sentence where the run took place, and says plainly
+// when the two hosts are one machine.
+func hostsLine(t resultfile.Testbed) string {
+	var b strings.Builder
+	switch {
+	case t.Emulated:
+		fmt.Fprintf(&b, "Hosts: emulated; client and broker are network namespaces that share one machine (%s)", hostFacts(t.BrokerHost))
+	case t.Kind == "local":
+		fmt.Fprintf(&b, "Hosts: client and broker run on one machine without a link of their own (%s)", hostFacts(t.BrokerHost))
+	case hostFacts(t.ClientHost) == hostFacts(t.BrokerHost):
+		fmt.Fprintf(&b, "Hosts: two machines, %s and %s (each %s)", t.ClientHost.Name, t.BrokerHost.Name, hostFacts(t.BrokerHost))
+	default:
+		fmt.Fprintf(&b, "Hosts: two machines, client %s (%s) and broker %s (%s)", t.ClientHost.Name, hostFacts(t.ClientHost), t.BrokerHost.Name, hostFacts(t.BrokerHost))
+	}
+	if t.LinkGoodputMbps > 0 {
+		fmt.Fprintf(&b, "; link: %.0f Mbit/s of TCP goodput", t.LinkGoodputMbps)
+	}
+	return b.String() + "."
+}
+
+// hostFacts lists the facts that fit a caption.
+func hostFacts(h resultfile.Host) string {
+	var parts []string
+	for _, name := range []string{"processor", "cores", "memory", "kernel"} {
+		if v := h.Fact(name); v != "" {
+			if name == "cores" && !strings.Contains(v, "core") {
+				v += " cores"
+			}
+			parts = append(parts, v)
+		}
+	}
+	if len(parts) == 0 {
+		return "not described"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// versionsLine names the version of each driver's system once.
+func versionsLine(s resultfile.Scenario) string {
+	var parts []string
+	for _, y := range s.Systems {
+		if y.Role == resultfile.RoleLimit {
+			continue
+		}
+		for _, set := range y.Settings {
+			if set.Row == "version" && set.Value != "" && !slices.Contains(parts, set.Value) {
+				parts = append(parts, set.Value)
+			}
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "Versions: " + strings.Join(parts, "; ") + "."
+}
+
+// shortCommit cuts a commit to the length that people read, and keeps the mark
+// of a tree with changes.
+func shortCommit(c string) string {
+	hash, changes, changed := strings.Cut(c, "+")
+	if len(hash) > 12 {
+		hash = hash[:12]
+	}
+	switch {
+	case hash == "":
+		return "unknown"
+	case changed:
+		return hash + "+" + changes
+	}
+	return hash
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return number(float64(n)) + " " + what + "s"
+}

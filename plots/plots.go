@@ -1,0 +1,89 @@
+// Package plots makes figures and tables of a run's result folder: Figures 4
+// and 5 of the paper (NetDB'11 §5) and what stands beside them. It reads
+// nothing else, so the same folder gives the same bytes at any time.
+//
+// A line is a system's rate over equal windows of data, derived from the
+// cumulative points: for produce of what arrived at the broker, for consume of
+// what was consumed. Only valid attempts count; every other one is named with
+// its reason.
+package plots
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"kafkalab/results/resultfile"
+)
+
+// Draw draws the figures of the run in dir and writes its tables, all into the
+// folder out, which is made if need be; files of the same names are replaced.
+// It returns the paths of what it wrote, in order.
+//
+// Each scenario gives <scenario>.png, .svg and .pdf with the axis that fits
+// (logarithmic where systems differ by more than a factor of 20), the same
+// with the other axis as <scenario>-linear or <scenario>-log, and
+// <scenario>-extras where it has additions to the paper's figure. tables.md
+// holds the rest.
+func Draw(dir, out string) ([]string, error) {
+	r, err := resultfile.Read(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return nil, err
+	}
+	var written []string
+	for _, s := range r.Run.Scenarios {
+		for _, n := range figuresOf(r, s) {
+			paths, err := write(n.figure, filepath.Join(out, n.name), r)
+			written = append(written, paths...)
+			if err != nil {
+				return written, err
+			}
+		}
+	}
+	path := filepath.Join(out, "tables.md")
+	if err := os.WriteFile(path, []byte(Tables(r)), 0o644); err != nil {
+		return written, err
+	}
+	return append(written, path), nil
+}
+
+type namedFigure struct {
+	name   string // of the files, without an extension
+	figure figure
+}
+
+func figuresOf(r *resultfile.Result, s resultfile.Scenario) []namedFigure {
+	main := newFigure(r, s, paperView)
+	other := "-log"
+	if main.log {
+		other = "-linear"
+	}
+	out := []namedFigure{{s.Name, main}, {s.Name + other, main.otherAxis()}}
+	if hasExtras(s) {
+		out = append(out, namedFigure{s.Name + "-extras", newFigure(r, s, extrasView)})
+	}
+	return out
+}
+
+// write writes a figure in all formats.
+func write(f figure, base string, r *resultfile.Result) ([]string, error) {
+	var written []string
+	for _, format := range formats {
+		data, err := render(f, format, r.Run.Started)
+		if err != nil {
+			return written, fmt.Errorf("figure %s.%s: %w", base, format, err)
+		}
+		path := base + "." + format
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			return written, err
+		}
+		written = append(written, path)
+	}
+	return written, nil
+}
+
+// Tables is a placeholder until tables.go is written.
+func Tables(r *resultfile.Result) string { return "" }

@@ -1,0 +1,89 @@
+package plots
+
+import (
+	"math"
+	"slices"
+
+	"golang.org/x/perf/benchmath"
+)
+
+// confidence of the intervals and alpha of the comparisons.
+const (
+	confidence = 0.95
+	alpha      = 0.05
+)
+
+// Summary is what is said of a quantity that was measured several times.
+type Summary struct {
+	N      int     `json:"n"` // measurements; with 0 the rest means nothing
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+	// Low and High bound the median with a confidence of at least 95 %, by
+	// order statistics, so without an assumption on how the measurements are
+	// spread. They are nil when there are too few measurements for that, which
+	// is below 6.
+	Low  *float64 `json:"low,omitempty"`
+	High *float64 `json:"high,omitempty"`
+}
+
+// Summarise summarises measurements. It does not change them.
+func Summarise(values []float64) Summary {
+	s := Summary{N: len(values)}
+	if s.N == 0 {
+		return s
+	}
+	values = slices.Clone(values)
+	sample := benchmath.NewSample(values, &benchmath.DefaultThresholds) // sorts
+	s.Median, s.Min, s.Max = median(values), values[0], values[s.N-1]
+	sum := benchmath.AssumeNothing.Summary(sample, confidence)
+	if s.N > 1 && !math.IsInf(sum.Lo, 0) && !math.IsInf(sum.Hi, 0) {
+		s.Low, s.High = &sum.Lo, &sum.Hi
+	}
+	return s
+}
+
+// median of sorted values; of an even number it is the mean of the middle two.
+func median(sorted []float64) float64 {
+	n := len(sorted)
+	if n == 0 {
+		return math.NaN()
+	}
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// Ratio is a quantity of one system over that of another.
+type Ratio struct {
+	Median float64 `json:"median"` // of the medians
+	// Min and Max are the lowest and the highest that any two of the
+	// measurements give: no pair of repetitions lies outside.
+	Min float64 `json:"min"`
+	Max float64 `json:"max"`
+}
+
+// ratio returns a over b, or nil when one of them was not measured.
+func ratio(a, b Summary) *Ratio {
+	if a.N == 0 || b.N == 0 || b.Min <= 0 {
+		return nil
+	}
+	return &Ratio{Median: a.Median / b.Median, Min: a.Min / b.Max, Max: a.Max / b.Min}
+}
+
+// verdict says whether two series of measurements differ beyond chance, by the
+// Mann-Whitney U test.
+func verdict(a, b []float64) (p float64, text string) {
+	if len(a) == 0 || len(b) == 0 {
+		return 1, "measured in one only"
+	}
+	c := benchmath.AssumeNothing.Compare(
+		benchmath.NewSample(slices.Clone(a), &benchmath.DefaultThresholds),
+		benchmath.NewSample(slices.Clone(b), &benchmath.DefaultThresholds))
+	switch {
+	case c.P <= alpha:
+		return c.P, "differs"
+	case len(c.Warnings) > 0:
+		return c.P, "too few to tell"
+	default:
+		return c.P, "no difference beyond chance"
+	}
+}
