@@ -1,0 +1,145 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+)
+
+// A round is one sync and those who wait for it. They join before it begins, so
+// everything that they have appended is covered: group commit.
+type round struct {
+	done chan struct{} // closed when err is set
+	err  error
+}
+
+// WaitFlushed returns once everything before the offset end is flushed. If that
+// takes a sync it joins the next one: all who wait share it, and it covers
+// whatever is appended when it begins, not only what they wait for.
+//
+// It returns the error of the context when that ends first; the sync goes on
+// nevertheless, and the messages may or may not become flushed. It returns
+// [ErrOutOfService] when a sync failed, this one or an earlier one.
+func (l *Log) WaitFlushed(ctx context.Context, end int64) error {
+	if l.flushed.Load() >= end {
+		return nil
+	}
+	if logEnd := l.logEnd.Load(); end > logEnd {
+		return l.errorf("wait for the flush of offset %d: the log ends at %d", end, logEnd)
+	}
+	r := l.joinRound()
+	if r == nil {
+		return l.Err()
+	}
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return l.errorf("wait for the flush of offset %d: %w", end, context.Cause(ctx))
+	}
+}
+
+// Flush flushes everything that is appended now. It does nothing if that is
+// flushed already. See [Log.WaitFlushed] for errors.
+func (l *Log) Flush(ctx context.Context) error {
+	return l.WaitFlushed(ctx, l.logEnd.Load())
+}
+
+// joinRound returns the round that has not begun yet, and sees to it that it
+// will. It returns nil when the log is closed.
+func (l *Log) joinRound() *round {
+	l.roundMu.Lock()
+	defer l.roundMu.Unlock()
+	if l.roundsOver {
+		return nil
+	}
+	if l.round == nil {
+		l.round = &round{done: make(chan struct{})}
+	}
+	if l.runner == nil {
+		l.runner = make(chan struct{})
+		go l.runRounds(l.runner)
+	}
+	return l.round
+}
+
+// runRounds syncs for one round after the other until nobody waits. It is a
+// goroutine of its own, so that those who wait can stop waiting.
+func (l *Log) runRounds(ended chan<- struct{}) {
+	defer close(ended)
+	for {
+		l.roundMu.Lock()
+		r := l.round
+		l.round = nil
+		if r == nil {
+			l.runner = nil
+			l.roundMu.Unlock()
+			return
+		}
+		l.roundMu.Unlock()
+		r.err = l.sync()
+		close(r.done)
+	}
+}
+
+// endRounds refuses further rounds and waits for those under way.
+func (l *Log) endRounds(ctx context.Context) error {
+	l.roundMu.Lock()
+	l.roundsOver = true
+	runner := l.runner
+	l.roundMu.Unlock()
+	if runner == nil {
+		return nil
+	}
+	select {
+	case <-runner:
+		return nil
+	case <-ctx.Done():
+		return l.errorf("wait for a sync under way: %w", context.Cause(ctx))
+	}
+}
+
+// sync flushes the log up to the end that it has when the sync begins. Appends
+// go on meanwhile.
+func (l *Log) sync() error {
+	l.mu.Lock()
+	list := *l.segments.Load()
+	end := l.logEnd.Load()
+	l.unflushed = 0
+	// Closing takes the list away under l.mu, so the log holds the segment still.
+	if len(list) == 0 || !list[len(list)-1].acquire() {
+		l.mu.Unlock()
+		return l.Err()
+	}
+	active := list[len(list)-1]
+	l.mu.Unlock()
+	defer active.release()
+	return l.flushTo(active, end)
+}
+
+// flushTo syncs the segment that ends at end, or did when end was read, and
+// moves the flushed end there. Segments before it were flushed when they were
+// rolled.
+//
+// One sync runs at a time: the kernel reports a failed write-back to one sync of
+// a descriptor only, so of two that overlap one may seem to succeed. After a
+// failure no sync is tried again, for it would succeed without having written
+// what the failed one dropped (fault B04).
+func (l *Log) flushTo(active *segment, end int64) error {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	if s := l.failed.Load(); s != nil {
+		return s.err
+	}
+	if end <= l.flushed.Load() {
+		return nil
+	}
+	if err := active.file.Sync(); err != nil {
+		return l.fail(fmt.Errorf("flush up to offset %d: %w", end, err))
+	}
+	l.flushed.Store(end)
+	if l.cfg.Visible == VisibleFlushed {
+		l.visible.Store(end)
+		l.notify()
+	}
+	return nil
+}

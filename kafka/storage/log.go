@@ -1,0 +1,292 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"kafkalab/kafka/internal/vfs"
+)
+
+// Log is the log of one partition. All methods may be called by any number of
+// goroutines at the same time.
+//
+// Locks, in the order in which they are taken:
+//
+//	mu       the tail: appending, rolling, closing
+//	syncMu   one sync at a time, and with it everything that moves the flushed end
+//	roundMu  who waits for which sync
+//	watchMu  the watchers
+//
+// Readers take none of them. They load the visible end first and the list of
+// segments after it: a list that is newer than the end still covers it, while
+// an older one might not.
+type Log struct {
+	topic     string
+	partition int32
+	dir       string
+	cfg       *Config
+
+	mu        sync.Mutex
+	unflushed int // messages appended since the last flush began; guarded by mu
+
+	segments atomic.Pointer[segments] // replaced under mu, read by anybody
+	logEnd   atomic.Int64             // end of what is appended; stored under mu
+	flushed  atomic.Int64             // end of what is flushed; stored under syncMu
+	visible  atomic.Int64             // end of what can be read; stored where logEnd or flushed is
+
+	failed atomic.Pointer[stop] // out of service: no appends, no flushes; reads go on
+	ended  atomic.Pointer[stop] // closed or deleted: no appends; reads end with the list
+
+	syncMu sync.Mutex
+
+	roundMu    sync.Mutex
+	round      *round        // gathers those who wait for the next sync; nil: nobody
+	runner     chan struct{} // closed when the goroutine that runs the rounds ends; nil: there is none
+	roundsOver bool          // the log is closing: no further rounds
+
+	watchMu  sync.Mutex
+	watchers []*watcher
+	watching atomic.Int32 // len(watchers), read without watchMu
+}
+
+// stop says why a log has stopped.
+type stop struct{ err error }
+
+func newLog(cfg *Config, topic string, partition int32, dir string) *Log {
+	l := &Log{topic: topic, partition: partition, dir: dir, cfg: cfg}
+	l.segments.Store(&segments{})
+	return l
+}
+
+// start puts a log into service whose segments end at end, all of it flushed.
+func (l *Log) start(list segments, end int64) {
+	l.segments.Store(&list)
+	l.logEnd.Store(end)
+	l.flushed.Store(end)
+	l.visible.Store(end)
+}
+
+// Topic returns the name of the topic.
+func (l *Log) Topic() string { return l.topic }
+
+// Partition returns the number of the partition, from 0.
+func (l *Log) Partition() int32 { return l.partition }
+
+// State describes a log at one moment.
+type State struct {
+	First     int64 // offset of the first message
+	Watermark int64 // exclusive end of what is visible
+	Flushed   int64 // exclusive end of what is flushed; the watermark, unless appended messages are visible
+	LogEnd    int64 // exclusive end of what is appended
+	Segments  int
+	Bytes     int64 // from First to LogEnd
+}
+
+// State returns the state of the log. Of a log that is closed, deleted, or was
+// never fit for service, it is all zeros.
+func (l *Log) State() State {
+	s := State{Flushed: l.flushed.Load(), Watermark: l.visible.Load()}
+	s.LogEnd = l.logEnd.Load()
+	list := *l.segments.Load()
+	if len(list) == 0 {
+		return State{}
+	}
+	s.First = list[0].base
+	s.Segments = len(list)
+	s.Bytes = s.LogEnd - s.First
+	return s
+}
+
+// Err returns why the log is out of service, closed or deleted, or nil.
+func (l *Log) Err() error {
+	if s := l.failed.Load(); s != nil {
+		return s.err
+	}
+	if s := l.ended.Load(); s != nil {
+		return s.err
+	}
+	return nil
+}
+
+// Appended says where a group went.
+type Appended struct {
+	// Base is the offset of the group's first byte, Next the one behind its
+	// last. The k-th set of a group begins at Base plus its start in the group.
+	Base, Next int64
+	// FlushDue reports that as many messages are unflushed as call for a flush
+	// ([Config.FlushMessages]). The caller owes a [Log.WaitFlushed] up to Next
+	// before it handles the next request of the same connection.
+	FlushDue bool
+}
+
+// Append appends a group: the complete entries of one or more message sets back
+// to back, which the caller has checked with message.Check. messages is their
+// number. The group goes to the end of the active segment with one write, so it
+// is never split between two segments. An empty group is appended as nothing.
+//
+// After an error nothing of the group is in the log. The log stays in service,
+// for the next attempt to succeed when there is room again, unless the error is
+// [ErrOutOfService].
+func (l *Log) Append(group []byte, messages int) (Appended, error) {
+	l.mu.Lock()
+	a, err := l.append(group, messages)
+	l.mu.Unlock()
+	if err == nil && l.cfg.Visible == VisibleAppended && a.Next > a.Base {
+		l.notify()
+	}
+	return a, err
+}
+
+// append does the work of Append. The caller holds l.mu.
+func (l *Log) append(group []byte, messages int) (Appended, error) {
+	if err := l.Err(); err != nil {
+		return Appended{}, err
+	}
+	end := l.logEnd.Load()
+	if len(group) == 0 {
+		return Appended{Base: end, Next: end}, nil
+	}
+	if end > math.MaxInt64-int64(len(group)) {
+		return Appended{}, l.errorf("append %d bytes at offset %d: offsets are used up", len(group), end)
+	}
+	list := *l.segments.Load()
+	active := list[len(list)-1]
+	if end-active.base > l.cfg.SegmentBytes {
+		var err error
+		if active, err = l.roll(list, end); err != nil {
+			return Appended{}, err
+		}
+	}
+	position := end - active.base
+	if err := writeFull(active.file, group, position); err != nil {
+		return Appended{}, l.undoWrite(active, position, err)
+	}
+	next := end + int64(len(group))
+	l.logEnd.Store(next)
+	if l.cfg.Visible == VisibleAppended {
+		l.visible.Store(next)
+	}
+	l.unflushed += messages
+	due := l.cfg.FlushMessages > 0 && l.unflushed >= l.cfg.FlushMessages
+	return Appended{Base: end, Next: next, FlushDue: due}, nil
+}
+
+// writeFull writes all of b at a position and goes on where a short write ended
+// (KAFKA-309).
+func writeFull(file vfs.File, b []byte, position int64) error {
+	for len(b) > 0 {
+		n, err := file.WriteAt(b, position)
+		if err != nil && !(n > 0 && errors.Is(err, io.ErrShortWrite)) {
+			return err
+		}
+		if n == 0 {
+			return io.ErrNoProgress
+		}
+		b, position = b[n:], position+int64(n)
+	}
+	return nil
+}
+
+// undoWrite cuts the active segment back to where a write began that failed, so
+// that nothing torn ever stands before the next append (fault B03). The caller
+// holds l.mu.
+func (l *Log) undoWrite(active *segment, position int64, cause error) error {
+	if err := active.file.Truncate(position); err != nil {
+		return l.fail(fmt.Errorf("a write at offset %d failed (%w), and cutting %s back to %d bytes failed too: %w",
+			active.base+position, cause, active.path, position, err))
+	}
+	return l.errorf("append at offset %d: %w", active.base+position, cause)
+}
+
+// roll starts the next segment. The caller holds l.mu and has found that the
+// active segment, which ends at end, has outgrown its size.
+//
+// The order keeps two promises. The old segment is flushed before the new file
+// exists, so that after a crash only the last segment of a log can have a bad
+// tail. And the new file's folder entry is safe before anything is appended, so
+// that no flush of the file can be undone by the loss of its name.
+func (l *Log) roll(list segments, end int64) (*segment, error) {
+	if err := l.flushTo(list[len(list)-1], end); err != nil {
+		return nil, err
+	}
+	l.unflushed = 0
+	next, err := createSegment(l.cfg.FS, l.dir, end)
+	if err != nil {
+		return nil, l.errorf("roll at offset %d: %w", end, err)
+	}
+	if err := l.cfg.FS.SyncDir(l.dir); err != nil {
+		next.release()
+		return nil, l.fail(fmt.Errorf("roll at offset %d: %w", end, err))
+	}
+	grown := make(segments, len(list)+1)
+	copy(grown, list)
+	grown[len(list)] = next
+	l.segments.Store(&grown)
+	return next, nil
+}
+
+// fail takes the log out of service for a cause and returns the error that all
+// further appends and flushes get: the first cause's.
+func (l *Log) fail(cause error) error {
+	s := &stop{l.errorf("%w: %w", ErrOutOfService, cause)}
+	if !l.failed.CompareAndSwap(nil, s) {
+		return l.failed.Load().err
+	}
+	l.cfg.Logger.Error("partition out of service", slog.String("topic", l.topic), slog.Int("partition", int(l.partition)),
+		slog.Int64("flushed", l.flushed.Load()), slog.Int64("log_end", l.logEnd.Load()), slog.Any("error", cause))
+	l.notify()
+	return s.err
+}
+
+// end refuses appends that begin from now on; the first cause stays. One under
+// way still succeeds, and the next sync covers it.
+func (l *Log) end(cause error) {
+	l.ended.CompareAndSwap(nil, &stop{l.errorf("%w", cause)})
+}
+
+// close lets go of the segments. Syncs and readers under way hold theirs. The
+// caller has called end before.
+func (l *Log) close() {
+	l.mu.Lock()
+	list := l.segments.Swap(&segments{})
+	l.mu.Unlock()
+	for _, s := range *list {
+		s.release()
+	}
+	l.notify()
+}
+
+// finish flushes and closes the log. When ctx ends first, the disk hangs: the
+// files stay open then, as the write or sync that hangs still uses them.
+func (l *Log) finish(ctx context.Context) error {
+	l.end(ErrClosed)
+	var err error
+	if r := l.joinRound(); r != nil {
+		// Not WaitFlushed: an append under way may move the end once more.
+		select {
+		case <-r.done:
+			err = r.err
+		case <-ctx.Done():
+			return l.errorf("not flushed from offset %d to %d: %w", l.flushed.Load(), l.logEnd.Load(), context.Cause(ctx))
+		}
+	}
+	if err := l.endRounds(ctx); err != nil {
+		return err
+	}
+	l.close()
+	return err
+}
+
+// errorf returns an error that names topic and partition.
+func (l *Log) errorf(format string, args ...any) error {
+	return fmt.Errorf("topic %q partition %d: %w", l.topic, l.partition, fmt.Errorf(format, args...))
+}
+
+func isExist(err error) bool { return errors.Is(err, fs.ErrExist) }

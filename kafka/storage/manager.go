@@ -1,0 +1,252 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"kafkalab/kafka/message"
+)
+
+// Manager holds the logs of all partitions in one log folder. All methods may
+// be called by any number of goroutines at the same time.
+type Manager struct {
+	dir  string
+	cfg  Config
+	lock io.Closer
+
+	table atomic.Pointer[topicTable] // replaced under mu, read by anybody
+
+	mu      sync.Mutex // making, creating, deleting, closing; held while the disk works
+	closed  bool
+	deleted int // for names of folders that are about to be removed
+
+	stopFlusher func() // ends the flush timer and waits for it
+	closeOnce   sync.Once
+	closeErr    error
+}
+
+// Config returns the configuration in force, defaults filled in.
+func (m *Manager) Config() Config { return m.cfg }
+
+// Lookup returns the log of a partition, or nil when nothing was ever written
+// to it or the topic has no such partition. It takes no lock and allocates
+// nothing.
+func (m *Manager) Lookup(topic []byte, partition int32) *Log {
+	if t := (*m.table.Load())[string(topic)]; t != nil {
+		return t.log(partition)
+	}
+	return nil
+}
+
+// Partitions returns the number of partitions of a topic: what it was created
+// with, or the default, also for topics that do not exist yet.
+func (m *Manager) Partitions(topic []byte) int32 {
+	if t := (*m.table.Load())[string(topic)]; t != nil {
+		return t.partitions
+	}
+	return m.cfg.DefaultPartitions
+}
+
+// Topics returns the names of all topics that were created or written to,
+// sorted.
+func (m *Manager) Topics() []string {
+	return slices.Sorted(maps.Keys(*m.table.Load()))
+}
+
+// Logs returns the logs of all partitions that were ever written to, by topic
+// and partition, those too that are out of service.
+func (m *Manager) Logs() []*Log {
+	table := *m.table.Load()
+	var logs []*Log
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		for _, l := range table[name].logs {
+			if l != nil {
+				logs = append(logs, l)
+			}
+		}
+	}
+	return logs
+}
+
+// Ensure returns the log of a partition and makes it when it is not there. It
+// fails with [ErrTopicName], [ErrWrongPartition] or [ErrClosed], or because the
+// folder or the file cannot be made.
+func (m *Manager) Ensure(topicName string, partition int32) (*Log, error) {
+	if t := (*m.table.Load())[topicName]; t != nil {
+		if l := t.log(partition); l != nil {
+			return l, nil
+		}
+	}
+	if err := checkTopic(topicName); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, fmt.Errorf("topic %q partition %d: %w", topicName, partition, ErrClosed)
+	}
+	table := *m.table.Load()
+	t := table[topicName]
+	if t == nil {
+		t = &topic{partitions: m.cfg.DefaultPartitions}
+	}
+	if partition < 0 || partition >= t.partitions {
+		return nil, fmt.Errorf("topic %q partition %d: %w: the topic has partitions 0 to %d", topicName, partition, ErrWrongPartition, t.partitions-1)
+	}
+	if l := t.log(partition); l != nil {
+		return l, nil
+	}
+	l, err := m.makeLog(topicName, partition)
+	if err != nil {
+		return nil, fmt.Errorf("topic %q partition %d: %w", topicName, partition, err)
+	}
+	m.publish(table.with(topicName, t.withLog(l)))
+	return l, nil
+}
+
+// makeLog makes the folder and the first segment of a partition. The caller
+// holds m.mu.
+func (m *Manager) makeLog(topicName string, partition int32) (*Log, error) {
+	name := partitionName(topicName, partition)
+	dir := filepath.Join(m.dir, name)
+	fsys := m.cfg.FS
+	if err := fsys.Mkdir(dir); isExist(err) {
+		// Left by an attempt that failed half-way, or the folder of a topic
+		// whose name this file system does not tell from ours (fault B17).
+		if err := m.checkListed(name); err != nil {
+			return nil, err
+		}
+	} else if err != nil {
+		return nil, fmt.Errorf("make partition folder: %w", err)
+	}
+	first, err := createSegment(fsys, dir, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(fsys.SyncDir(dir), fsys.SyncDir(m.dir)); err != nil {
+		first.release()
+		return nil, fmt.Errorf("make partition folder: %w", err)
+	}
+	l := newLog(&m.cfg, topicName, partition, dir)
+	l.start(segments{first}, 0)
+	return l, nil
+}
+
+// checkListed makes sure that the log folder lists exactly this name.
+func (m *Manager) checkListed(name string) error {
+	entries, err := m.cfg.FS.ReadDir(m.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == name {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: this file system takes %q for the folder of another topic: choose a name that differs in more than case", ErrTopicName, name)
+}
+
+// CreateTopic creates a topic with a number of partitions that stays the
+// topic's over restarts. It fails with [ErrTopicName], [ErrWrongPartition] when
+// the number is not within 1 to [MaxPartitions], [ErrTopicExists] or
+// [ErrClosed].
+func (m *Manager) CreateTopic(name string, partitions int32) error {
+	if err := checkTopic(name); err != nil {
+		return err
+	}
+	if partitions < 1 || partitions > MaxPartitions {
+		return fmt.Errorf("topic %q: %w: %d partitions, 1 to %d are possible", name, ErrWrongPartition, partitions, MaxPartitions)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return fmt.Errorf("topic %q: %w", name, ErrClosed)
+	}
+	table := *m.table.Load()
+	if t := table[name]; t != nil {
+		return fmt.Errorf("topic %q: %w, with %d partitions", name, ErrTopicExists, t.partitions)
+	}
+	table = table.with(name, &topic{created: true, partitions: partitions})
+	if err := writeTopics(m.cfg.FS, m.dir, table); err != nil {
+		return fmt.Errorf("topic %q: %w", name, err)
+	}
+	m.publish(table)
+	return nil
+}
+
+// DeleteTopic removes a topic with all its messages. Readers that hold a
+// [Slice] keep it; every other use of its logs fails with [ErrNoSuchTopic]. A
+// deletion that fails half-way, or is cut off by a crash, can be repeated.
+func (m *Manager) DeleteTopic(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return fmt.Errorf("topic %q: %w", name, ErrClosed)
+	}
+	table := *m.table.Load()
+	t := table[name]
+	if t == nil {
+		return fmt.Errorf("topic %q: %w", name, ErrNoSuchTopic)
+	}
+	removed, err := m.setAside(t)
+	if err != nil {
+		return fmt.Errorf("topic %q: %w", name, err)
+	}
+	table = table.with(name, nil)
+	if t.created {
+		if err := writeTopics(m.cfg.FS, m.dir, table); err != nil {
+			return fmt.Errorf("topic %q: %w", name, err)
+		}
+	}
+	m.publish(table)
+	for _, dir := range removed {
+		if err := m.cfg.FS.RemoveAll(dir); err != nil {
+			return fmt.Errorf("topic %q: its messages are gone, their files at %s not yet: %w", name, dir, err)
+		}
+	}
+	return nil
+}
+
+// setAside ends the logs of a topic and gives their folders names that the next
+// start removes, whatever happens now: a folder that is emptied file by file
+// would look like a damaged log after a crash. It returns the new names. The
+// caller holds m.mu.
+func (m *Manager) setAside(t *topic) ([]string, error) {
+	var removed []string
+	for _, l := range t.logs {
+		if l == nil {
+			continue
+		}
+		l.end(ErrNoSuchTopic)
+		if err := l.endRounds(context.Background()); err != nil {
+			return removed, err
+		}
+		l.close()
+		m.deleted++
+		dir := filepath.Join(m.dir, fmt.Sprintf(".%d%s", m.deleted, deletedSuffix))
+		switch err := m.cfg.FS.Rename(l.dir, dir); {
+		case err == nil:
+			removed = append(removed, dir)
+		case !errors.Is(err, fs.ErrNotExist): // gone if this call is a repetition
+			return removed, err
+		}
+	}
+	return removed, m.cfg.FS.SyncDir(m.dir)
+}
+
+func (m *Manager) publish(table topicTable) { m.table.Store(&table) }
+
+func checkTopic(name string) error {
+	if err := message.CheckTopic(name); err != nil {
+		return fmt.Errorf("%w: %w", ErrTopicName, err)
+	}
+	return nil
+}

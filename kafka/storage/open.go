@@ -1,0 +1,287 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"kafkalab/kafka/internal/vfs"
+)
+
+// parallelSyncs is how many logs are flushed at the same time by the timer and
+// at the end: file systems merge syncs that come together.
+const parallelSyncs = 16
+
+// Open opens the log folder dir and makes it when it is missing. It takes the
+// folder's lock, recovers every log after an unclean stop, and starts the flush
+// timer.
+//
+// It fails with [ErrLocked] when another manager has the folder, and when there
+// is something in it that it does not understand. A log that is damaged beyond
+// recovery does not make it fail: that partition is [ErrOutOfService], the
+// others are served.
+func Open(ctx context.Context, dir string, cfg Config) (*Manager, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	m := &Manager{dir: dir, cfg: cfg}
+	if err := cfg.FS.MkdirAll(dir); err != nil {
+		return nil, fmt.Errorf("make log folder %s: %w", dir, err)
+	}
+	m.lock, err = cfg.FS.Lock(filepath.Join(dir, lockName))
+	if errors.Is(err, vfs.ErrLocked) {
+		return nil, fmt.Errorf("log folder %s: %w: stop that one, or give this one a folder of its own", dir, ErrLocked)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock log folder %s: %w", dir, err)
+	}
+	if err := m.load(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open log folder %s: %w", dir, err), m.lock.Close())
+	}
+	m.startFlusher()
+	return m, nil
+}
+
+// load reads everything in the log folder.
+func (m *Manager) load(ctx context.Context) error {
+	clean, err := m.takeCleanMarker()
+	if err != nil {
+		return err
+	}
+	counts, err := readTopics(m.cfg.FS, m.dir)
+	if err != nil {
+		return err
+	}
+	folders, err := m.partitionFolders()
+	if err != nil {
+		return err
+	}
+	logs, err := m.openLogs(ctx, folders, clean)
+	if err != nil {
+		return err
+	}
+	if !clean {
+		// Folders that a crash left may have names that are not safe yet.
+		if err := m.cfg.FS.SyncDir(m.dir); err != nil {
+			m.closeAll(logs)
+			return err
+		}
+	}
+	table := topicTable{}
+	for name, partitions := range counts {
+		table[name] = &topic{created: true, partitions: partitions}
+	}
+	for _, l := range logs {
+		t := table[l.topic]
+		if t == nil {
+			t = &topic{partitions: m.cfg.DefaultPartitions}
+		}
+		table[l.topic] = t.withLog(l)
+		if l.partition >= t.partitions {
+			m.cfg.Logger.Warn("partition is on disk, but the topic has fewer: it is not served", slog.String("topic", l.topic),
+				slog.Int("partition", int(l.partition)), slog.Int("partitions", int(t.partitions)))
+		}
+	}
+	m.publish(table)
+	return nil
+}
+
+// takeCleanMarker reports whether the last stop was clean, and removes the mark
+// for good before anything else is opened: a crash from now on is unclean.
+func (m *Manager) takeCleanMarker() (clean bool, err error) {
+	err = m.cfg.FS.Remove(filepath.Join(m.dir, cleanName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, m.cfg.FS.SyncDir(m.dir)
+}
+
+// partitionFolder is a folder of the log folder that holds a partition.
+type partitionFolder struct {
+	topic     string
+	partition int32
+	path      string
+}
+
+// partitionFolders lists the partitions in the log folder and removes what
+// deletions have left.
+func (m *Manager) partitionFolders() ([]partitionFolder, error) {
+	entries, err := m.cfg.FS.ReadDir(m.dir)
+	if err != nil {
+		return nil, err
+	}
+	var folders []partitionFolder
+	for _, e := range entries {
+		path := filepath.Join(m.dir, e.Name())
+		switch name := e.Name(); {
+		case !e.IsDir() || name == lostAndFoundName:
+			continue
+		case isDeleted(name):
+			if err := m.cfg.FS.RemoveAll(path); err != nil {
+				return nil, fmt.Errorf("remove what is left of a deleted topic: %w", err)
+			}
+		default:
+			topic, partition, err := parsePartitionName(name)
+			if err != nil {
+				return nil, err
+			}
+			folders = append(folders, partitionFolder{topic, partition, path})
+		}
+	}
+	return folders, nil
+}
+
+// openLogs opens the logs of all folders, several at a time.
+func (m *Manager) openLogs(ctx context.Context, folders []partitionFolder, clean bool) ([]*Log, error) {
+	logs := make([]*Log, len(folders))
+	errs := make([]error, len(folders))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	forEach(len(folders), 2*runtime.GOMAXPROCS(0), func(i int) {
+		if ctx.Err() != nil {
+			errs[i] = context.Cause(ctx)
+			return
+		}
+		f := folders[i]
+		if logs[i], errs[i] = openLog(ctx, &m.cfg, f.topic, f.partition, f.path, clean); errs[i] != nil {
+			cancel() // the others need not go on
+		}
+	})
+	if err := firstCause(errs); err != nil {
+		m.closeAll(logs)
+		return nil, err
+	}
+	return logs, nil
+}
+
+// firstCause returns the first error that is not merely another one's
+// consequence.
+func firstCause(errs []error) error {
+	var canceled error
+	for _, err := range errs {
+		switch {
+		case errors.Is(err, context.Canceled):
+			canceled = err
+		case err != nil:
+			return err
+		}
+	}
+	return canceled
+}
+
+// closeAll closes logs that nobody has used yet, without a flush.
+func (m *Manager) closeAll(logs []*Log) {
+	for _, l := range logs {
+		if l != nil {
+			l.end(ErrClosed)
+			l.close()
+		}
+	}
+}
+
+// forEach calls do for 0 to n-1, at most parallel calls at a time, and returns
+// when all are done.
+func forEach(n, parallel int, do func(i int)) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, parallel)
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			do(i)
+		})
+	}
+	wg.Wait()
+}
+
+// startFlusher starts the flush timer.
+func (m *Manager) startFlusher() {
+	m.stopFlusher = func() {}
+	if m.cfg.FlushInterval == 0 {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	timer := m.cfg.Clock.NewTimer(m.cfg.FlushInterval)
+	var flusher sync.WaitGroup
+	flusher.Go(func() {
+		defer timer.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-timer.C():
+			}
+			// Set before the flush, so that its length does not add to the interval.
+			timer.Reset(m.cfg.FlushInterval)
+			m.flushDirty(ctx)
+		}
+	})
+	m.stopFlusher = func() {
+		cancel()
+		flusher.Wait()
+	}
+}
+
+// flushDirty flushes every log that has something to flush. Errors are the
+// logs' own: each has reported its failure when it went out of service.
+func (m *Manager) flushDirty(ctx context.Context) {
+	var dirty []*Log
+	for _, t := range *m.table.Load() {
+		for _, l := range t.logs {
+			if l != nil && l.flushed.Load() < l.logEnd.Load() && l.Err() == nil {
+				dirty = append(dirty, l)
+			}
+		}
+	}
+	forEach(len(dirty), parallelSyncs, func(i int) { _ = dirty[i].Flush(ctx) })
+}
+
+// Close refuses further appends, flushes and closes all logs, marks the folder
+// as cleanly stopped and gives its lock up. Slices that readers still hold stay
+// valid.
+//
+// If not everything could be flushed, because ctx ended or a log is out of
+// service, the error says which logs, and there is no mark: the next start
+// recovers. Further calls return the first one's result.
+func (m *Manager) Close(ctx context.Context) error {
+	m.closeOnce.Do(func() { m.closeErr = m.close(ctx) })
+	return m.closeErr
+}
+
+func (m *Manager) close(ctx context.Context) error {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.stopFlusher()
+	logs := m.Logs()
+	errs := make([]error, len(logs))
+	forEach(len(logs), parallelSyncs, func(i int) { errs[i] = logs[i].finish(ctx) })
+	err := errors.Join(errs...)
+	if err == nil {
+		err = m.putCleanMarker()
+	}
+	if err = errors.Join(err, m.lock.Close()); err != nil {
+		return fmt.Errorf("close log folder %s: %w", m.dir, err)
+	}
+	return nil
+}
+
+func (m *Manager) putCleanMarker() error {
+	file, err := m.cfg.FS.Create(filepath.Join(m.dir, cleanName))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return m.cfg.FS.SyncDir(m.dir)
+}
