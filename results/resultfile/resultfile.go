@@ -21,16 +21,18 @@ const SchemaVersion = 1
 // Run is a call of the testbed: some scenarios, some systems, some
 // repetitions.
 type Run struct {
-	Schema   int       `json:"schema"`
-	Name     string    `json:"name"` // of the folder
-	Started  time.Time `json:"started"`
-	Ended    time.Time `json:"ended,omitzero"`
-	Commit   string    `json:"commit"` // of the project, with "+changes" if the tree was not clean
-	Command  string    `json:"command"`
-	Seed     int64     `json:"seed"` // of the order of the systems
-	Testbed  Testbed   `json:"testbed"`
-	Messages int64     `json:"messages"` // asked for, per attempt
-	Repeat   int       `json:"repeat"`
+	Schema  int       `json:"schema"`
+	Name    string    `json:"name"` // of the folder
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended,omitzero"`
+	// Interrupted says that the user ended it before every attempt was made.
+	Interrupted bool    `json:"interrupted,omitempty"`
+	Commit      string  `json:"commit"` // of the project, with "+changes" if the tree was not clean
+	Command     string  `json:"command"`
+	Seed        int64   `json:"seed"` // of the order of the systems
+	Testbed     Testbed `json:"testbed"`
+	Messages    int64   `json:"messages"` // asked for, per attempt
+	Repeat      int     `json:"repeat"`
 	// CapSeconds is the longest time of one attempt, 0 for none.
 	CapSeconds float64    `json:"cap_seconds"`
 	Scenarios  []Scenario `json:"scenarios"`

@@ -1,0 +1,209 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"kafkalab/harness/host"
+	"kafkalab/results/resultfile"
+)
+
+// client runs one client process through its phases and leaves in the trial
+// what it reported and what the hosts' counters say.
+func (s *session) client(ctx context.Context, t *trial, spec Spec) {
+	c, err := s.converse(ctx, t, spec)
+	if err == nil {
+		watch := &attempt{session: s, trial: t, spec: spec, talk: c}
+		err = c.listen(ctx, s.server.Died(), func(e Event) error { return watch.heed(ctx, e) })
+		watch.stopSampling(ctx)
+		err = errors.Join(err, c.close(ctx))
+		err = watch.conclude(ctx, err)
+	}
+	switch {
+	case ctx.Err() != nil:
+		t.interrupted = true
+		t.failure = fmt.Sprintf("interrupted in the phase %s", t.phase)
+	case err != nil:
+		t.failure = fmt.Sprintf("%v (in the phase %s)", err, t.phase)
+	}
+}
+
+// attempt follows a client's events.
+type attempt struct {
+	*session
+	trial    *trial
+	spec     Spec
+	talk     *conversation
+	sampling []*sampling
+	givingUp string
+	before   host.Usage // of the server's processes, when measuring began
+	measured bool       // the counters after it have been read
+}
+
+// heed looks at one event. The client waits where it asks to, so that the
+// counters are read while nothing moves.
+func (a *attempt) heed(ctx context.Context, e Event) error {
+	t := a.trial
+	switch {
+	case e.Point != nil:
+		t.points = append(t.points, *e.Point)
+		done := e.Point.Messages
+		if t.phase == Drain {
+			done = e.Point.Arrived
+		}
+		a.tell(t, Update{Done: done, Of: a.spec.Messages})
+	case e.Result != nil:
+		t.result = e.Result
+	case e.Note != "":
+		a.note(t, "%s", e.Note)
+	case e.GivingUp != "":
+		a.givingUp = e.GivingUp
+	case e.Phase != "":
+		return a.phase(ctx, e)
+	case e.Moved > 0:
+		a.tell(t, Update{Done: e.Moved, Of: a.messagesIn(t.phase)})
+	}
+	return nil
+}
+
+// messagesIn is how many messages move in a phase.
+func (a *attempt) messagesIn(p Phase) int64 {
+	switch p {
+	case WarmUp:
+		return 2 * a.spec.WarmUpMessages // there and back
+	case Verify:
+		if a.trial.result != nil || a.spec.Work == resultfile.Produce {
+			return 0
+		}
+	}
+	return a.spec.Messages
+}
+
+func (a *attempt) phase(ctx context.Context, e Event) error {
+	t := a.trial
+	a.enter(t, e.Phase, a.messagesIn(e.Phase))
+	if !e.Wait {
+		return nil
+	}
+	var err error
+	switch {
+	case e.Phase == Measure:
+		err = a.beforeMeasuring(ctx)
+	case e.Phase == Verify && a.spec.Measured:
+		err = a.afterMeasuring(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return a.talk.goOn()
+}
+
+// beforeMeasuring reads the counters and starts the samplers.
+func (a *attempt) beforeMeasuring(ctx context.Context) error {
+	var err error
+	if a.trial.attempt.StoreBytesBefore, err = a.Broker.AllocatedBytes(ctx, a.server.StoreDir()); err != nil {
+		return fmt.Errorf("size of the store: %w", err)
+	}
+	if err := a.startSampling(ctx); err != nil {
+		return err
+	}
+	if a.before, err = a.usage(ctx); err != nil {
+		return err
+	}
+	return nil
+}
+
+// afterMeasuring reads the counters again, the processor time first: a server
+// goes on working behind the client's back.
+func (a *attempt) afterMeasuring(ctx context.Context) error {
+	after, err := a.usage(ctx)
+	if err != nil {
+		return err
+	}
+	a.measured = true
+	at := &a.trial.attempt
+	at.BrokerCPUSeconds = after.UserSeconds + after.SystemSeconds - a.before.UserSeconds - a.before.SystemSeconds
+	at.BrokerDiskWriteBytes = after.WrittenBytes - a.before.WrittenBytes
+	at.BrokerResidentBytes = after.ResidentBytes
+	a.stopSampling(ctx)
+	if at.StoreBytesAfter, err = a.Broker.AllocatedBytes(ctx, a.server.StoreDir()); err != nil {
+		return fmt.Errorf("size of the store: %w", err)
+	}
+	return nil
+}
+
+// usage adds up what the server's processes have used.
+func (a *attempt) usage(ctx context.Context) (host.Usage, error) {
+	var sum host.Usage
+	for _, p := range a.server.Processes() {
+		u, err := p.Usage(ctx)
+		if err != nil {
+			return sum, fmt.Errorf("processor time of the server: %w", err)
+		}
+		sum.UserSeconds += u.UserSeconds
+		sum.SystemSeconds += u.SystemSeconds
+		sum.ResidentBytes += u.ResidentBytes
+		sum.ReadBytes += u.ReadBytes
+		sum.WrittenBytes += u.WrittenBytes
+	}
+	return sum, nil
+}
+
+// conclude turns what ended the talk into the reason of a failure, nil if the
+// client came to its own end, and takes over what the client measured.
+func (a *attempt) conclude(ctx context.Context, err error) error {
+	t := a.trial
+	if t.result == nil && len(t.points) > 0 {
+		a.fromPoints()
+	}
+	if t.result == nil {
+		exit := a.talk.process.Wait(ctx)
+		switch {
+		case errors.Is(err, errServerDied) || errors.Is(err, ErrInterrupted):
+		case a.givingUp != "":
+			err = errors.Join(fmt.Errorf("the client gave up and could say no more: %s", a.givingUp), err)
+		default:
+			err = errors.Join(errors.New("the client ended without a result"), err, exit)
+		}
+	} else if err == nil && a.spec.Measured && !a.measured && t.result.Failure == "" && t.result.Fault == "" {
+		err = errors.New("the client did not go through its phases")
+	}
+	a.takeOver()
+	return err
+}
+
+// fromPoints keeps what is known of a client that could report no result.
+func (a *attempt) fromPoints() {
+	last := a.trial.points[len(a.trial.points)-1]
+	at := &a.trial.attempt
+	at.Messages, at.Seconds = last.Arrived, last.Seconds
+	at.ClientMessages, at.ClientSeconds = last.Messages, last.Seconds
+	at.PayloadBytes = at.Messages * int64(a.spec.PayloadBytes)
+}
+
+// takeOver copies the client's numbers into the attempt.
+func (a *attempt) takeOver() {
+	r := a.trial.result
+	if r == nil || !a.spec.Measured {
+		return
+	}
+	at := &a.trial.attempt
+	at.Messages, at.Seconds = r.Messages, r.Seconds
+	at.ClientMessages, at.ClientSeconds = r.Sent, r.ClientSeconds
+	at.PayloadBytes = r.Messages * int64(a.spec.PayloadBytes)
+	at.StoredBytes = r.Messages * int64(r.StoredSize)
+	at.ClientCPUSeconds = r.CPUSeconds
+	if r.Cut {
+		why := ""
+		if a.Selection.Cap == 0 {
+			why = ", although the run has no cap"
+		}
+		verb := "sent"
+		if a.spec.Work == resultfile.Consume {
+			verb = "consumed while measuring"
+		}
+		a.note(a.trial, "held to %v, warm-up included%s: %d of %d messages were %s", a.spec.Cap.Round(time.Millisecond), why, r.Sent, a.spec.Messages, verb)
+	}
+}

@@ -1,0 +1,237 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"kafkalab/harness/driver"
+	"kafkalab/harness/measure"
+	"kafkalab/results/resultfile"
+)
+
+var (
+	errRunnerGone = errors.New("the testbed that started this client is gone")
+	errStalled    = errors.New("nothing moved any more")
+)
+
+const (
+	// arrivedInterval is the time between two questions for the server's own
+	// count while sending, drainInterval while nothing is sent any more: the
+	// arrival of the last message is known no closer than that.
+	arrivedInterval = 50 * time.Millisecond
+	drainInterval   = 2 * time.Millisecond
+	// surplusWait is how long is waited for messages that were never sent.
+	surplusWait = 200 * time.Millisecond
+	closeLimit  = 5 * time.Second
+	watchEvery  = 50 * time.Millisecond
+	aliveEvery  = 250 * time.Millisecond
+)
+
+// RunClient is the client process: it reads a [Spec] from in and reports
+// events on out until it has done what the spec says, ctx ends, or in does.
+// What went wrong in the measuring is part of the reported result; the error
+// is for a spec that cannot be read and a runner that does not listen.
+//
+// A goroutine that reads in is left until in ends.
+func RunClient(ctx context.Context, in io.Reader, out io.Writer, drivers *driver.Table) error {
+	l := newLink(in, out)
+	if !l.in.Scan() {
+		return errors.Join(errors.New("no specification on standard input: this command is for the testbed itself"), l.in.Err())
+	}
+	var spec Spec
+	if err := json.Unmarshal(l.in.Bytes(), &spec); err != nil {
+		return fmt.Errorf("specification: %w", err)
+	}
+	if err := spec.check(); err != nil {
+		return fmt.Errorf("specification: %w", err)
+	}
+	d, err := drivers.Find(spec.Driver)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c := &client{spec: spec, driver: d, link: l, cancel: cancel, proceed: make(chan struct{}, 1)}
+	go func() {
+		for l.in.Scan() {
+			select {
+			case c.proceed <- struct{}{}:
+			default: // more lines than questions
+			}
+		}
+		cancel(errRunnerGone)
+	}()
+	c.run(ctx)
+	l.send(Event{Result: &c.result})
+	return l.sent()
+}
+
+// client is one run of the client process.
+type client struct {
+	spec    Spec
+	driver  driver.Driver
+	link    *link
+	cancel  context.CancelCauseFunc
+	proceed chan struct{} // a line came in
+
+	// moved changes with everything that is sent, arrives or is received, and
+	// waiting is set while the runner is waited for.
+	moved   atomic.Int64
+	waiting atomic.Bool
+	capLeft time.Duration // of the measured phase, 0 for none
+	result  Result
+}
+
+// run does everything and leaves the result. An error of any step ends it and
+// is the result's failure.
+func (c *client) run(ctx context.Context) {
+	stopWatch := c.watch(ctx)
+	defer stopWatch()
+	err := c.warmUp(ctx)
+	if err == nil {
+		err = c.connected(ctx, func(conn driver.Client) error {
+			if c.spec.Work == resultfile.Produce {
+				return c.produce(ctx, conn)
+			}
+			return c.consume(ctx, conn)
+		})
+	}
+	// A stall that was found to be a fault of the count or of the contents is
+	// told as that.
+	if err != nil && !(c.result.Fault != "" && errors.Is(context.Cause(ctx), errStalled)) {
+		c.result.Failure = reason(ctx, err)
+	}
+}
+
+// reason prefers why the context ended to the error that it caused somewhere.
+func reason(ctx context.Context, err error) string {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+		return fmt.Sprintf("%v (%v)", cause, err)
+	}
+	return err.Error()
+}
+
+// connected opens a connection for one piece of work.
+func (c *client) connected(ctx context.Context, work func(driver.Client) error) error {
+	conn, err := c.driver.Connect(ctx, c.spec.Target, c.spec.Options)
+	if err != nil {
+		return fmt.Errorf("connecting to %s: %w", c.spec.Target.Addr, err)
+	}
+	err = work(conn)
+	if b, ok := conn.(driver.Blocked); ok {
+		c.result.Blocked = append(c.result.Blocked, b.BlockedReasons()...)
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+	defer cancel()
+	if closeErr := conn.Close(closing); closeErr != nil {
+		// What was measured is counted and checked; this can only be noted.
+		c.link.send(Event{Note: fmt.Sprintf("closing the client: %v", closeErr)})
+	}
+	return err
+}
+
+// phase announces a phase and waits until the runner is ready for it.
+func (c *client) phase(ctx context.Context, p Phase) error {
+	c.waiting.Store(true)
+	defer c.waiting.Store(false)
+	c.moved.Store(0)
+	c.link.send(Event{Phase: p, Wait: true})
+	if err := c.link.sent(); err != nil {
+		return errors.Join(errRunnerGone, err)
+	}
+	select {
+	case <-c.proceed:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// watch ends the client when nothing moves for the time of a stall, and shows
+// meanwhile that it is alive. It runs until the returned function is called.
+func (c *client) watch(ctx context.Context) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		t := time.NewTicker(watchEvery)
+		defer t.Stop()
+		last, since, shown := int64(0), time.Now(), time.Now()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-ctx.Done():
+				c.link.send(Event{GivingUp: context.Cause(ctx).Error()})
+				return
+			case <-t.C:
+			}
+			now := c.moved.Load()
+			if now != last || c.waiting.Load() {
+				last, since = now, time.Now()
+			} else if time.Since(since) > c.spec.Stall {
+				c.cancel(fmt.Errorf("%w for %v", errStalled, c.spec.Stall))
+			}
+			if time.Since(shown) > aliveEvery {
+				shown = time.Now()
+				c.link.send(Event{Moved: now})
+			}
+		}
+	}()
+	return func() { close(quit); <-done }
+}
+
+// warmUp sends the warm-up messages to a queue of their own and consumes them,
+// over a connection that is closed afterwards. What time it takes is taken
+// from the cap, of which half is left in any case.
+func (c *client) warmUp(ctx context.Context) error {
+	c.capLeft = c.spec.Cap
+	if c.spec.WarmUpMessages == 0 {
+		return nil
+	}
+	if err := c.phase(ctx, WarmUp); err != nil {
+		return err
+	}
+	started := time.Now()
+	err := c.connected(ctx, func(conn driver.Client) error { return c.warmUpOn(ctx, conn) })
+	if err != nil {
+		return fmt.Errorf("warm-up: %w", err)
+	}
+	if c.spec.Cap > 0 {
+		c.capLeft = max(c.spec.Cap-time.Since(started), c.spec.Cap/2)
+	}
+	return nil
+}
+
+// newRecorder returns the recorder of the measured phase.
+func (c *client) newRecorder() (*measure.Recorder, error) {
+	return measure.NewRecorder(c.spec.Work, c.spec.PayloadBytes, measure.DefaultInterval, func(p resultfile.Point) {
+		c.moved.Store(p.Messages + p.Arrived)
+		c.link.send(Event{Point: &p})
+	})
+}
+
+// afterCap returns a flag that is set when the time is over; 0 is never.
+func afterCap(limit time.Duration) (over *atomic.Bool, stop func() bool) {
+	over = new(atomic.Bool)
+	if limit <= 0 {
+		return over, func() bool { return true }
+	}
+	return over, time.AfterFunc(limit, func() { over.Store(true) }).Stop
+}
+
+// processorSeconds is what this process has used so far.
+func processorSeconds() float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0 // cannot be: the arguments are right
+	}
+	return seconds(u.Utime) + seconds(u.Stime)
+}
+
+func seconds(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }

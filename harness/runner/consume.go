@@ -1,0 +1,144 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"kafkalab/harness/driver"
+	"kafkalab/harness/measure"
+	"kafkalab/harness/workload"
+)
+
+// consume receives the backlog: the measured phase, if there is one, until all
+// is there or the cap is reached; then the phase verify, which receives what
+// is left. Every message is checked in both.
+//
+// The clock runs from asking the server for messages, so that what the first
+// answer takes is part of the time.
+func (c *client) consume(ctx context.Context, conn driver.Client) error {
+	in := intake{client: c, checker: workload.NewChecker(c.spec.RunID)}
+	if w, ok := conn.(driver.WireBytes); ok {
+		c.result.StoredSize = w.StoredSize(c.spec.PayloadBytes)
+	}
+	if c.spec.Measured {
+		if err := c.phase(ctx, Measure); err != nil {
+			return err
+		}
+		if err := c.measureConsume(ctx, conn, &in); err != nil {
+			return in.conclude(ctx, err)
+		}
+	}
+	if err := c.phase(ctx, Verify); err != nil {
+		return in.conclude(ctx, err)
+	}
+	if in.consumer == nil {
+		consumer, err := conn.Consumer(ctx, c.spec.Queue)
+		if err != nil {
+			return fmt.Errorf("consumer of %s: %w", c.spec.Queue, err)
+		}
+		in.consumer = consumer
+	}
+	return in.conclude(ctx, in.verify(ctx, c.spec.VerifyLimit))
+}
+
+func (c *client) measureConsume(ctx context.Context, conn driver.Client, in *intake) error {
+	recorder, err := c.newRecorder()
+	if err != nil {
+		return err
+	}
+	over, stop := afterCap(c.capLeft)
+	defer stop()
+	processor := processorSeconds()
+	recorder.Start()
+	in.recorder = recorder
+	if in.consumer, err = conn.Consumer(ctx, c.spec.Queue); err != nil {
+		err = fmt.Errorf("consumer of %s: %w", c.spec.Queue, err)
+	}
+	for err == nil && in.received < c.spec.Messages && !over.Load() {
+		err = in.consumer.Receive(ctx, in.handle)
+	}
+	end := recorder.Stop()
+	in.recorder = nil
+	c.result.CPUSeconds = processorSeconds() - processor
+	c.result.Messages, c.result.Seconds = end.Messages, end.Seconds
+	c.result.Sent, c.result.ClientSeconds = end.Messages, end.Seconds
+	c.result.Cut = err == nil && in.received < c.spec.Messages
+	return err
+}
+
+// intake receives messages and checks them.
+type intake struct {
+	client   *client
+	consumer driver.Consumer
+	checker  *workload.Checker
+	recorder *measure.Recorder // nil outside the measured phase
+	received int64
+	partly   bool // the time was over before all was there
+}
+
+// handle takes one message. It ends the measured time with the last message
+// of the backlog, not with the end of the pull that held it.
+func (in *intake) handle(payload []byte) error {
+	in.received++
+	if in.recorder == nil {
+		in.client.moved.Add(1)
+		return in.checker.Check(payload)
+	}
+	err := in.checker.Check(payload)
+	if in.received <= in.client.spec.Messages {
+		in.recorder.Add(1)
+	}
+	if in.received == in.client.spec.Messages {
+		in.recorder.Stop()
+	}
+	return err
+}
+
+// verify receives what is left, within limit (0: without), and then looks
+// whether more comes than was sent.
+func (in *intake) verify(ctx context.Context, limit time.Duration) error {
+	over, stop := afterCap(limit)
+	defer stop()
+	expected := in.client.spec.Messages
+	// Of a queue that delivers messages twice, more must be received than were
+	// sent until all have come.
+	for in.received < expected || in.checker.Result(expected).Lost > 0 {
+		if over.Load() {
+			in.partly = true
+			return nil
+		}
+		if err := in.consumer.Receive(ctx, in.handle); err != nil {
+			return err
+		}
+	}
+	surplus, cancel := context.WithTimeout(ctx, surplusWait)
+	defer cancel()
+	for surplus.Err() == nil {
+		if err := in.consumer.Receive(surplus, in.handle); err != nil && surplus.Err() == nil {
+			return fmt.Errorf("looking for messages that were not sent: %w", err)
+		}
+	}
+	return nil
+}
+
+// conclude writes down what the contents were. A stall is the end of what
+// comes: what is missing then is lost.
+func (in *intake) conclude(ctx context.Context, err error) error {
+	r := &in.client.result
+	stalled := errors.Is(context.Cause(ctx), errStalled)
+	r.Contents = in.checker.Result(in.client.spec.Messages)
+	r.Checked = err == nil && !in.partly || stalled
+	r.Partly = !r.Checked
+	if r.Partly {
+		r.Contents.Lost = 0 // what has not come yet is not lost
+	}
+	if fault := r.Contents.Err(); fault != nil {
+		r.Fault = fault.Error()
+		if stalled {
+			r.Fault = fmt.Sprintf("%s; nothing more came for %v", r.Fault, in.client.spec.Stall)
+		}
+	}
+	return err
+}

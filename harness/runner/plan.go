@@ -1,0 +1,243 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"kafkalab/harness/driver"
+	"kafkalab/harness/host"
+	"kafkalab/harness/scenario"
+	"kafkalab/results/resultfile"
+)
+
+// Times that bound the steps of an attempt, where a [Plan] states none.
+const (
+	// DefaultStall is how long an attempt may stand still: no message more sent
+	// or received, or none more arrived, before it is given up.
+	DefaultStall = 20 * time.Second
+	// DefaultStart is the time within which a server must take requests.
+	DefaultStart = 2 * time.Minute
+
+	// verifyCaps is how many times an attempt's cap the unmeasured consumption
+	// after it may take.
+	verifyCaps = 3
+	// warmUpShare is the part of an attempt's cap that its warm-up may take.
+	warmUpShare = 3
+)
+
+// Plan is what to run, where, and where to put what comes out.
+type Plan struct {
+	Selection scenario.Selection
+	Seed      int64 // of the order of the systems
+	Client    host.Host
+	Broker    host.Host
+	Drivers   *driver.Table
+	Results   *resultfile.Writer
+	Progress  Progress // nil: none
+
+	// Stall and Start replace DefaultStall and DefaultStart unless 0.
+	Stall, Start time.Duration
+}
+
+// entry is one system of one scenario.
+type entry struct {
+	scenario scenario.Scenario
+	system   scenario.System
+}
+
+// group is what happens at one server in one repetition: a produce and, if
+// that scenario is in the run, the consume of its backlog.
+type group struct {
+	repetition int
+	produce    entry
+	consume    *entry
+}
+
+func (g group) entries() []entry {
+	if g.consume == nil {
+		return []entry{g.produce}
+	}
+	return []entry{g.produce, *g.consume}
+}
+
+// groups lists everything in the order in which it is to run: shuffled anew in
+// each repetition, so that no system always follows the same one, and a
+// function of the seed alone, so that a resumed run keeps its order.
+func (p *Plan) groups() ([]group, error) {
+	var once []group
+	for _, s := range p.Selection.Scenarios {
+		if s.Work != resultfile.Produce {
+			continue
+		}
+		for _, sys := range s.Systems {
+			once = append(once, group{produce: entry{s, sys}})
+		}
+	}
+	for _, s := range p.Selection.Scenarios {
+		if s.Work != resultfile.Consume {
+			continue
+		}
+		for _, sys := range s.Systems {
+			if err := attach(once, entry{s, sys}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	var all []group
+	for r := 1; r <= p.Selection.Repeat; r++ {
+		order := rand.New(rand.NewPCG(uint64(p.Seed), uint64(r))).Perm(len(once))
+		for _, i := range order {
+			g := once[i]
+			g.repetition = r
+			all = append(all, g)
+		}
+	}
+	return all, nil
+}
+
+// attach gives a consume to the group that leaves its backlog.
+func attach(groups []group, consume entry) error {
+	for i := range groups {
+		g := &groups[i]
+		if g.produce.scenario.Name != consume.scenario.BacklogOf || g.produce.system.ID != consume.system.Backlog {
+			continue
+		}
+		if g.consume != nil {
+			return fmt.Errorf("%s/%s and %s/%s consume the same backlog, which is there once: run them one after the other",
+				g.consume.scenario.Name, g.consume.system.ID, consume.scenario.Name, consume.system.ID)
+		}
+		g.consume = &consume
+		return nil
+	}
+	return fmt.Errorf("%s/%s: its backlog %s/%s is not in the run", consume.scenario.Name, consume.system.ID, consume.scenario.BacklogOf, consume.system.Backlog)
+}
+
+// Check looks before anything starts for what would make every attempt fail:
+// options that a driver does not take, and disk space. A system that is not
+// installed is no error here; it is recorded as such when its turn comes.
+func (p *Plan) Check(ctx context.Context) error {
+	groups, err := p.groups()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, g := range groups {
+		if g.repetition > 1 {
+			continue
+		}
+		for _, e := range g.entries() {
+			d, err := p.Drivers.Find(e.system.Driver)
+			if err == nil {
+				err = d.Check(ctx, p.Broker, e.system.Options)
+			}
+			if err != nil && !errors.Is(err, driver.ErrNotInstalled) {
+				errs = append(errs, fmt.Errorf("%s, system %s: %w", e.scenario.Name, e.system.ID, err))
+			}
+		}
+	}
+	return errors.Join(append(errs, p.checkSpace(ctx, groups))...)
+}
+
+// spaceReserve is what must be left on the broker host's disk besides the
+// messages: RabbitMQ stops its producers below 500 MB.
+const spaceReserve = 1 << 30
+
+func (p *Plan) checkSpace(ctx context.Context, groups []group) error {
+	var need int64
+	var of string
+	for _, g := range groups {
+		if n := p.storedBytes(g); n > need {
+			need, of = n, g.produce.system.ID
+		}
+	}
+	if err := p.Broker.MkdirAll(ctx, p.Broker.Dir()); err != nil {
+		return fmt.Errorf("%s: %w", p.Broker.Name(), err)
+	}
+	free, err := p.Broker.FreeBytes(ctx, p.Broker.Dir())
+	if err != nil {
+		return fmt.Errorf("space on %s: %w", p.Broker.Name(), err)
+	}
+	if free < need+spaceReserve {
+		return fmt.Errorf("%s: %s has %.1f GB free, but %s needs %.1f GB for its messages and 1.1 GB must be left: ask for fewer messages (--messages), or name a folder on a larger disk in the testbed file",
+			p.Broker.Name(), p.Broker.Dir(), gb(free), of, gb(need))
+	}
+	return nil
+}
+
+// storedBytes is what the server of a group will keep on disk, with a tenth to
+// spare.
+func (p *Plan) storedBytes(g group) int64 {
+	sys := g.produce.system
+	return (p.expectedMessages(sys) + sys.WarmUp) * sys.StoredBytes * 11 / 10
+}
+
+// expectedMessages is how many messages a system will be sent at most: a
+// machine may be four times as fast as the one the scenario expects.
+func (p *Plan) expectedMessages(sys scenario.System) int64 {
+	n := p.Selection.Messages
+	if limit := sys.LongestRun(p.Selection.Cap); limit > 0 {
+		n = min(n, int64(limit.Seconds()*float64(sys.ExpectedRate)*4))
+	}
+	return n
+}
+
+func gb(bytes int64) float64 { return float64(bytes) / 1e9 }
+
+// startStop is what a group needs for starting and stopping its server and for
+// the pauses between phases, about.
+const startStop = 9 * time.Second
+
+// Estimate is about how long the run takes. On a slow or busy machine it
+// takes longer, but an attempt with a cap cannot take much longer.
+func (p *Plan) Estimate() (time.Duration, error) {
+	groups, err := p.groups()
+	if err != nil {
+		return 0, err
+	}
+	var total time.Duration
+	for _, g := range groups {
+		if !p.done(g) {
+			total += p.estimate(g)
+		}
+	}
+	return total, nil
+}
+
+func (p *Plan) estimate(g group) time.Duration {
+	sys := g.produce.system
+	limit := sys.LongestRun(p.Selection.Cap)
+	seconds := 2 * float64(sys.WarmUp) / float64(sys.ExpectedRate)
+	sent := float64(p.Selection.Messages)
+	if limit > 0 {
+		left := max(limit.Seconds()-seconds/2, limit.Seconds()/2)
+		sent = min(sent, left*float64(sys.ExpectedRate))
+	}
+	seconds += sent / float64(sys.ExpectedRate)
+	// Whether measured or not, what was sent is consumed in the end.
+	back := float64(sys.ExpectedRate)
+	if g.consume != nil {
+		back = float64(g.consume.system.ExpectedRate)
+	}
+	seconds += sent / back
+	return startStop + time.Duration(seconds*float64(time.Second))
+}
+
+// done says whether every attempt of the group is on record as valid.
+func (p *Plan) done(g group) bool {
+	run := p.Results.Run()
+	for _, e := range g.entries() {
+		found := false
+		for _, a := range run.Attempts {
+			if a.Scenario == e.scenario.Name && a.System == e.system.ID && a.Repetition == g.repetition && a.Outcome == resultfile.Valid {
+				found = true
+			}
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,149 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"kafkalab/harness/driver"
+	"kafkalab/harness/measure"
+	"kafkalab/harness/workload"
+)
+
+// produce is the measured phase of a produce and its drain. The clock runs
+// from the first send until the server's own count has everything: what a
+// client has put into its buffers is not throughput (and the client's own view
+// is reported beside it).
+func (c *client) produce(ctx context.Context, conn driver.Client) error {
+	producer, err := conn.Producer(ctx, c.spec.Queue)
+	if err != nil {
+		return fmt.Errorf("producer for %s: %w", c.spec.Queue, err)
+	}
+	if n, err := conn.Arrived(ctx, c.spec.Queue); err != nil {
+		return fmt.Errorf("the server's count before the first message: %w", err)
+	} else if n != 0 {
+		return fmt.Errorf("the server counts %d messages in %s before the first was sent", n, c.spec.Queue)
+	}
+	generator, err := workload.NewGenerator(c.spec.RunID, c.spec.PayloadBytes)
+	if err != nil {
+		return err
+	}
+	recorder, err := c.newRecorder()
+	if err != nil {
+		return err
+	}
+	if w, ok := conn.(driver.WireBytes); ok {
+		c.result.StoredSize = w.StoredSize(c.spec.PayloadBytes)
+	}
+	if err := c.phase(ctx, Measure); err != nil {
+		return err
+	}
+
+	processor := processorSeconds()
+	recorder.Start()
+	polling, stopPolling := context.WithCancel(ctx)
+	polled := make(chan struct{})
+	go func() {
+		defer close(polled)
+		c.pollArrived(polling, conn, recorder)
+	}()
+	err = c.send(ctx, producer, generator, recorder)
+	stopPolling()
+	<-polled
+	if err == nil {
+		c.link.send(Event{Phase: Drain})
+		err = c.drain(ctx, conn, recorder)
+	}
+	end := recorder.Stop()
+	c.result.CPUSeconds = processorSeconds() - processor
+	c.result.Messages, c.result.Seconds = end.Arrived, end.Seconds
+	if err != nil {
+		return err
+	}
+	return c.phase(ctx, Verify)
+}
+
+// send is the loop that is measured: nothing in it may allocate.
+func (c *client) send(ctx context.Context, p driver.Producer, g *workload.Generator, r *measure.Recorder) error {
+	over, stop := afterCap(c.capLeft)
+	defer stop()
+	var sent int64
+	var err error
+	for sent < c.spec.Messages && !over.Load() {
+		if err = p.Send(ctx, g.Next()); err != nil {
+			break
+		}
+		sent++
+		r.Add(1)
+	}
+	last := r.Mark()
+	c.result.Sent, c.result.ClientSeconds = sent, last.Seconds
+	c.result.Cut = err == nil && sent < c.spec.Messages
+	if err != nil {
+		return fmt.Errorf("sending message %d: %w", sent, err)
+	}
+	if err := p.Flush(ctx); err != nil {
+		return fmt.Errorf("flushing after %d messages: %w", sent, err)
+	}
+	return nil
+}
+
+// pollArrived asks for the server's count until ctx ends. A server that does
+// not answer ends the client.
+func (c *client) pollArrived(ctx context.Context, conn driver.Client, r *measure.Recorder) {
+	t := time.NewTicker(arrivedInterval)
+	defer t.Stop()
+	for {
+		n, err := conn.Arrived(ctx, c.spec.Queue)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			c.cancel(fmt.Errorf("asking the server for its count: %w", err))
+			return
+		}
+		r.Arrived(n)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// drain waits until the server has all that was sent. It stops the recorder
+// the moment it does.
+func (c *client) drain(ctx context.Context, conn driver.Client, r *measure.Recorder) error {
+	t := time.NewTicker(drainInterval)
+	defer t.Stop()
+	var arrived int64
+	for {
+		n, err := conn.Arrived(ctx, c.spec.Queue)
+		if err == nil {
+			arrived = n
+			r.Arrived(n)
+		}
+		switch {
+		case errors.Is(context.Cause(ctx), errStalled):
+			c.result.Fault = fmt.Sprintf("of %d messages sent, %d never arrived: the server's count stood at %d for %v",
+				c.result.Sent, c.result.Sent-arrived, arrived, c.spec.Stall)
+			return context.Cause(ctx)
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			return fmt.Errorf("asking the server for its count: %w", err)
+		case n == c.result.Sent:
+			r.Stop()
+			return nil
+		case n > c.result.Sent:
+			r.Stop()
+			c.result.Fault = fmt.Sprintf("the server counts %d messages, but %d were sent", n, c.result.Sent)
+			return nil
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package runner
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"kafkalab/harness/driver"
+	"kafkalab/harness/workload"
+	"kafkalab/results/resultfile"
+)
+
+// Phase is a part of an attempt.
+type Phase string
+
+// The phases, in order.
+const (
+	Reset   Phase = "reset"
+	Start   Phase = "start"
+	WarmUp  Phase = "warm-up"
+	Measure Phase = "measure"
+	Drain   Phase = "drain"
+	Verify  Phase = "verify"
+)
+
+// Spec is what a client process is told: one line of JSON on its standard
+// input.
+type Spec struct {
+	Driver       string          `json:"driver"`
+	Options      driver.Options  `json:"options"`
+	Target       driver.Target   `json:"target"`
+	Work         resultfile.Work `json:"work"`
+	Queue        string          `json:"queue"`
+	PayloadBytes int             `json:"payload_bytes"`
+	RunID        uint64          `json:"run_id"` // in every payload
+	// Messages is how many to send, or how many the backlog has.
+	Messages int64 `json:"messages"`
+	// Measured says that a consume is an attempt of its own. Otherwise it only
+	// checks contents, and all of it is verification.
+	Measured bool `json:"measured"`
+
+	WarmUpQueue    string `json:"warm_up_queue,omitempty"`
+	WarmUpMessages int64  `json:"warm_up_messages,omitempty"`
+
+	// Cap is the longest time of warm-up and measuring together, and
+	// VerifyLimit that of what is consumed after it; 0 is without bound.
+	Cap         time.Duration `json:"cap_ns"`
+	VerifyLimit time.Duration `json:"verify_limit_ns"`
+	// Stall is how long nothing may move before the client gives up.
+	Stall time.Duration `json:"stall_ns"`
+}
+
+// check refuses what no runner would send.
+func (s Spec) check() error {
+	if s.Work != resultfile.Produce && s.Work != resultfile.Consume {
+		return fmt.Errorf("work %q: %q or %q is wanted", s.Work, resultfile.Produce, resultfile.Consume)
+	}
+	if s.Queue == "" || s.Messages <= 0 || s.Stall <= 0 || s.Cap < 0 || s.VerifyLimit < 0 || s.WarmUpMessages < 0 {
+		return fmt.Errorf("queue %q, %d messages, stall %v, cap %v, verify limit %v, warm-up %d: a name, at least one message and times are wanted",
+			s.Queue, s.Messages, s.Stall, s.Cap, s.VerifyLimit, s.WarmUpMessages)
+	}
+	if s.WarmUpMessages > 0 && (s.WarmUpQueue == "" || s.WarmUpQueue == s.Queue) {
+		return fmt.Errorf("warm-up queue %q: another name than the measured one's is wanted", s.WarmUpQueue)
+	}
+	return nil
+}
+
+// Event is one line that a client process reports.
+type Event struct {
+	// Phase says that this phase begins. If Wait is set, the client goes on
+	// when it reads a line from its input.
+	Phase Phase `json:"phase,omitempty"`
+	Wait  bool  `json:"wait,omitempty"`
+	// Point is a point of the measured phase.
+	Point *resultfile.Point `json:"point,omitempty"`
+	// Moved is how many messages were sent or received so far in a phase that
+	// has no points. An event without anything is a sign of life.
+	Moved int64  `json:"moved,omitempty"`
+	Note  string `json:"note,omitempty"`
+	// GivingUp says why the client ends early. A driver that does not return
+	// may keep it from saying more.
+	GivingUp string  `json:"giving_up,omitempty"`
+	Result   *Result `json:"result,omitempty"` // the last event
+}
+
+// Result is what a client process found, as far as it came.
+type Result struct {
+	Sent          int64   `json:"sent"`           // handed over, or consumed while measuring
+	ClientSeconds float64 `json:"client_seconds"` // until the last Send returned
+	Messages      int64   `json:"messages"`       // arrived at the server, or consumed while measuring
+	Seconds       float64 `json:"seconds"`        // from the first send until the last of Messages
+	StoredSize    int     `json:"stored_size"`    // of a message in the server's own format, 0 if not known
+	CPUSeconds    float64 `json:"cpu_seconds"`    // of the client, while measuring and draining
+
+	// Checked says that Contents holds every message, Partly that it holds
+	// those that came within the time for it.
+	Checked  bool            `json:"checked"`
+	Partly   bool            `json:"partly"`
+	Contents workload.Result `json:"contents"`
+
+	Cut     bool     `json:"cut"` // held to the cap
+	Blocked []string `json:"blocked,omitempty"`
+	Fault   string   `json:"fault,omitempty"`   // counts or contents are wrong: the attempt is invalid
+	Failure string   `json:"failure,omitempty"` // it did not run to its end
+}
+
+// maxLineBytes bounds a line of the protocol; the longest is a result with an
+// error's text.
+const maxLineBytes = 1 << 20
+
+// link is the client's end of the protocol.
+type link struct {
+	in *bufio.Scanner // for its reader alone
+
+	mu  sync.Mutex
+	out *json.Encoder
+	err error // the first failure to write, after which the runner is gone
+}
+
+func newLink(in io.Reader, out io.Writer) *link {
+	s := bufio.NewScanner(in)
+	s.Buffer(make([]byte, 0, 64<<10), maxLineBytes)
+	return &link{in: s, out: json.NewEncoder(out)}
+}
+
+// send reports an event. Events of several goroutines do not mix.
+func (l *link) send(e Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = l.out.Encode(e)
+	}
+}
+
+// sent returns the first failure of send.
+func (l *link) sent() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// lines hands each whole line that is written to it to a function, in the
+// writer's goroutine. A line that is too long ends it with an error.
+type lines struct {
+	part   []byte
+	handle func(line []byte) error
+}
+
+func (w *lines) Write(p []byte) (int, error) {
+	for rest := p; ; {
+		line, after, whole := bytes.Cut(rest, []byte{'\n'})
+		if len(w.part)+len(line) > maxLineBytes {
+			return 0, fmt.Errorf("a line of more than %d bytes", maxLineBytes)
+		}
+		w.part = append(w.part, line...)
+		if !whole {
+			return len(p), nil
+		}
+		err := w.handle(w.part)
+		w.part = w.part[:0]
+		if err != nil {
+			return 0, err
+		}
+		rest = after
+	}
+}

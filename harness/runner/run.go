@@ -1,0 +1,148 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"kafkalab/results/resultfile"
+)
+
+// ErrInterrupted is returned by [Run] when its context ended first.
+var ErrInterrupted = errors.New("interrupted")
+
+// Run makes every attempt of the plan that is not on record as valid, and
+// puts each on record as soon as its group is through. Attempts that fail are
+// no error. It returns ErrInterrupted when ctx ended, after everything that
+// was started has been stopped, and otherwise only what kept it from writing
+// the result.
+func Run(ctx context.Context, p Plan) error {
+	if p.Stall == 0 {
+		p.Stall = DefaultStall
+	}
+	if p.Start == 0 {
+		p.Start = DefaultStart
+	}
+	if p.Progress == nil {
+		p.Progress = func(Update) {}
+	}
+	groups, err := p.groups()
+	if err != nil {
+		return err
+	}
+	r := &run{Plan: p}
+	for _, g := range groups {
+		r.total += len(g.entries())
+		if !p.done(g) {
+			r.left += p.estimate(g)
+		}
+	}
+	err = r.all(ctx, groups)
+	now := p.Results.Run()
+	now.Ended, now.Interrupted = time.Now().UTC(), errors.Is(err, ErrInterrupted)
+	return errors.Join(err, p.Results.Update(now))
+}
+
+// run is a run in progress.
+type run struct {
+	Plan
+	total  int           // attempts
+	number int           // of the attempt that is running, from 1
+	left   time.Duration // about, of all groups that have not ended
+}
+
+func (r *run) all(ctx context.Context, groups []group) error {
+	for _, g := range groups {
+		if ctx.Err() != nil {
+			return ErrInterrupted
+		}
+		if r.done(g) {
+			r.keep(g)
+			continue
+		}
+		estimate := r.estimate(g)
+		if err := r.group(ctx, g); err != nil {
+			return err
+		}
+		r.left -= estimate
+	}
+	if ctx.Err() != nil {
+		return ErrInterrupted
+	}
+	return nil
+}
+
+// keep tells of the attempts that are on record already.
+func (r *run) keep(g group) {
+	for _, e := range g.entries() {
+		r.number++
+		for _, a := range r.Results.Run().Attempts {
+			if a.Scenario == e.scenario.Name && a.System == e.system.ID && a.Repetition == g.repetition && a.Outcome == resultfile.Valid {
+				r.Progress(Update{Attempt: a, Label: e.system.Label, Number: r.number, Total: r.total, Left: r.left, Ended: true, Kept: true})
+			}
+		}
+	}
+}
+
+// trial is an attempt that is being made.
+type trial struct {
+	entry
+	attempt resultfile.Attempt
+	number  int
+	phase   Phase
+	points  []resultfile.Point
+	samples []resultfile.Sample
+	result  *Result // what the client found; nil if it could not say
+
+	failure      string // seen from here: the server died, the client is gone, …
+	notInstalled bool
+	interrupted  bool
+}
+
+// begin enters an attempt in the result.
+func (r *run) begin(e entry, repetition int) (*trial, error) {
+	r.number++
+	a, err := r.Results.Begin(resultfile.Attempt{
+		Scenario: e.scenario.Name, System: e.system.ID, Repetition: repetition,
+		Order: len(r.Results.Run().Attempts) + 1, Started: time.Now().UTC(),
+	})
+	return &trial{entry: e, attempt: a, number: r.number}, err
+}
+
+// tell passes on what is happening in an attempt.
+func (r *run) tell(t *trial, u Update) {
+	u.Attempt, u.Label, u.Number, u.Total, u.Left = t.attempt, t.system.Label, t.number, r.total, r.left
+	if u.Phase == "" {
+		u.Phase = t.phase
+	}
+	r.Progress(u)
+}
+
+func (r *run) enter(t *trial, p Phase, of int64) {
+	t.phase = p
+	r.tell(t, Update{Of: of})
+}
+
+func (r *run) note(t *trial, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	t.attempt.Notes = append(t.attempt.Notes, text)
+	r.tell(t, Update{Note: text})
+}
+
+// put writes an attempt that has ended. Points that contradict themselves make
+// it invalid, which the writer does and says.
+func (r *run) put(t *trial) error {
+	t.attempt.Ended = time.Now().UTC()
+	err := r.Results.PutAttempt(t.attempt, t.points, t.samples)
+	for _, a := range r.Results.Run().Attempts {
+		if a.ID == t.attempt.ID {
+			if err != nil && a.Outcome != resultfile.Interrupted && a.Ended.Equal(t.attempt.Ended) {
+				err = nil // it is on record, with this in it
+			}
+			t.attempt = a
+		}
+	}
+	r.tell(t, Update{Ended: true})
+	return err
+}

@@ -1,0 +1,200 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"kafkalab/harness/host"
+	"kafkalab/results/resultfile"
+)
+
+const (
+	sampleInterval = 500 * time.Millisecond
+	// firstSampleLimit is how long the first sample may take, which shows that
+	// the sampler works, and sampleGrace how long the last one may.
+	firstSampleLimit = 10 * time.Second
+	sampleGrace      = time.Second
+)
+
+// sampling is a sampler process on one host ("testbed sample").
+type sampling struct {
+	host    host.Host
+	process host.Process
+	input   *os.File // its standard input: it ends when we close ours
+	ours    *os.File
+	stderr  lastLine
+
+	mu      sync.Mutex
+	samples []resultfile.Sample
+	first   chan struct{} // closed with the first sample
+}
+
+// startSampling starts a sampler on both hosts and waits until each has given
+// its first sample.
+func (a *attempt) startSampling(ctx context.Context) error {
+	clientPIDs := []int{a.talk.process.PID()}
+	var serverPIDs []int
+	for _, p := range a.server.Processes() {
+		serverPIDs = append(serverPIDs, p.PID())
+	}
+	for _, on := range []struct {
+		host host.Host
+		pids []int
+		disk string
+	}{{a.Client, clientPIDs, ""}, {a.Broker, serverPIDs, a.Broker.Dir()}} {
+		s, err := startSampler(ctx, on.host, on.pids, on.disk)
+		if err != nil {
+			return fmt.Errorf("sampling %s: %w", on.host.Name(), err)
+		}
+		a.sampling = append(a.sampling, s)
+	}
+	limit, cancel := context.WithTimeout(ctx, firstSampleLimit)
+	defer cancel()
+	for _, s := range a.sampling {
+		select {
+		case <-s.first:
+		case <-s.process.Done():
+			return fmt.Errorf("sampling %s: %w: %s", s.host.Name(), s.process.Wait(ctx), s.stderr.text())
+		case <-limit.Done():
+			return fmt.Errorf("sampling %s: no sample yet: %w", s.host.Name(), limit.Err())
+		}
+	}
+	return nil
+}
+
+func startSampler(ctx context.Context, h host.Host, pids []int, disk string) (*sampling, error) {
+	binary, err := h.Binary(ctx, "testbed")
+	if err != nil {
+		return nil, err
+	}
+	device, err := deviceOf(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{binary, "sample", "--interval", sampleInterval.String(), "--device", device}
+	if len(pids) > 0 {
+		var words []string
+		for _, pid := range pids {
+			words = append(words, strconv.Itoa(pid))
+		}
+		args = append(args, "--pids", strings.Join(words, ","))
+	}
+	if disk != "" {
+		args = append(args, "--disk-path", disk)
+	}
+	s := &sampling{host: h, first: make(chan struct{})}
+	if s.input, s.ours, err = os.Pipe(); err != nil {
+		return nil, err
+	}
+	s.process, err = h.Start(ctx, host.Command{
+		Name: "testbed sample", Args: args, In: s.input, Out: &lines{handle: s.take}, Err: &s.stderr,
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.input.Close(), s.ours.Close())
+	}
+	return s, nil
+}
+
+// deviceOf finds the network device that has the host's address on the test
+// network.
+func deviceOf(ctx context.Context, h host.Host) (string, error) {
+	out, err := h.Run(ctx, "ip", "-o", "addr", "show", "to", h.Addr())
+	if err != nil {
+		return "", fmt.Errorf("device of %s: %w", h.Addr(), err)
+	}
+	fields := strings.Fields(string(out)) // "2: eth0 inet 10.0.0.1/24 …"
+	if len(fields) < 2 {
+		return "", fmt.Errorf("%s has no network device with the address %s", h.Name(), h.Addr())
+	}
+	device, _, _ := strings.Cut(fields[1], "@") // a veth end is shown with its peer
+	return device, nil
+}
+
+func (s *sampling) take(line []byte) error {
+	var sample resultfile.Sample
+	if err := json.Unmarshal(line, &sample); err != nil {
+		return fmt.Errorf("sampler on %s: %w", s.host.Name(), err)
+	}
+	sample.Host = s.host.Name()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.samples = append(s.samples, sample); len(s.samples) == 1 {
+		close(s.first)
+	}
+	return nil
+}
+
+// stopSampling ends the samplers and takes over their samples. It is
+// idempotent.
+func (a *attempt) stopSampling(ctx context.Context) {
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*sampleGrace)
+	defer cancel()
+	var wg sync.WaitGroup
+	errs := make([]error, len(a.sampling))
+	for i, s := range a.sampling {
+		wg.Go(func() { errs[i] = s.stop(stopping) })
+	}
+	wg.Wait()
+	for i, s := range a.sampling {
+		if errs[i] != nil {
+			a.note(a.trial, "sampling %s: %v", s.host.Name(), errs[i])
+		}
+		a.trial.samples = append(a.trial.samples, s.samples...)
+	}
+	slices.SortStableFunc(a.trial.samples, func(x, y resultfile.Sample) int { return cmp.Compare(x.Seconds, y.Seconds) })
+	a.sampling = nil
+}
+
+// stop ends the sampler by the end of its input, and waits: the last sample is
+// that of this moment.
+func (s *sampling) stop(ctx context.Context) error {
+	early := false
+	select {
+	case <-s.process.Done():
+		early = true
+	default:
+	}
+	err := s.ours.Close()
+	select {
+	case <-s.process.Done():
+	case <-ctx.Done():
+	}
+	err = errors.Join(err, s.process.Stop(ctx, 0), s.input.Close())
+	if early {
+		err = errors.Join(fmt.Errorf("the sampler ended early: %s", s.stderr.text()), err)
+	}
+	return err
+}
+
+// lastLine keeps the end of what is written to it.
+type lastLine struct {
+	mu  sync.Mutex
+	end []byte
+}
+
+const lastLineBytes = 2000
+
+func (l *lastLine) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end = append(l.end, p...)
+	if over := len(l.end) - lastLineBytes; over > 0 {
+		l.end = append(l.end[:0], l.end[over:]...)
+	}
+	return len(p), nil
+}
+
+func (l *lastLine) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.TrimSpace(string(l.end))
+}
