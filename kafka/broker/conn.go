@@ -1,0 +1,245 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"kafkalab/kafka/storage"
+	"kafkalab/kafka/wire"
+)
+
+// sendAt is how many bytes of gathered answers are sent without waiting for
+// the end of the buffered requests.
+const sendAt = 32 << 10
+
+// conn is one connection. Its fields belong to the goroutine of serve, but for
+// those that say otherwise.
+type conn struct {
+	srv    *Server
+	log    *slog.Logger
+	peer   string
+	ctx    context.Context // ends with the connection
+	cancel context.CancelFunc
+
+	in  reader
+	out sender // see sender: handed to the answerer while answers are pending
+
+	// gathered are answers that are not sent yet. It is empty while answers
+	// are pending, since those come first.
+	gathered []byte
+
+	group group
+
+	// The answerer, started with the first answer that must wait.
+	answers chan pendingAnswer
+	pending atomic.Int32  // answers handed over and not sent
+	idle    chan struct{} // a token when pending became 0
+	helpers sync.WaitGroup
+
+	// Scratch space, kept for the next request.
+	produces []wire.Produce
+	fetches  []wire.Fetch
+	parts    []part
+	watch    watch
+}
+
+func (s *Server) newConn(tcp *net.TCPConn) (*conn, error) {
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	peer := tcp.RemoteAddr().String()
+	c := &conn{
+		srv:  s,
+		log:  s.log.With("peer", peer),
+		peer: peer,
+		in: reader{
+			tcp: tcp, raw: raw, pool: s.buffers,
+			maxRequest:  s.cfg.MaxRequestBytes,
+			readTimeout: s.cfg.ReadTimeout,
+			idleTimeout: s.cfg.IdleTimeout,
+			stopping:    &s.stopping,
+			drainBy:     s.drainBy,
+		},
+		out:  sender{tcp: tcp, raw: raw, timeout: s.cfg.WriteTimeout},
+		idle: make(chan struct{}, 1),
+	}
+	c.ctx, c.cancel = context.WithCancel(s.ctx)
+	c.in.init()
+	c.out.init()
+	return c, nil
+}
+
+// close ends the connection from any goroutine.
+func (c *conn) close() {
+	c.cancel()
+	c.in.tcp.Close() // its error says only that it is closed already
+}
+
+// run serves the connection until it ends, and leaves nothing behind.
+func (c *conn) run() {
+	err := c.serve()
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, errStopping) {
+		// Answers to what was asked before the end are still due. A peer that
+		// is gone makes their sending fail, which ends the wait.
+		c.finishAnswers()
+	}
+	c.close()
+	c.helpers.Wait()
+	c.in.release()
+	c.srv.ended(c, err)
+}
+
+// serve handles requests until the peer closes, which is io.EOF, or something
+// else ends the connection.
+func (c *conn) serve() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.srv.metrics.panics.Inc()
+			c.log.Error("broken invariant: connection closed", "panic", p, "stack", string(debug.Stack()))
+			err = errPanicked
+		}
+	}()
+	for {
+		if err := c.in.fill(); err != nil {
+			if errors.Is(err, io.EOF) && c.in.w > 0 {
+				return fmt.Errorf("closed after %d bytes of a request: %w", c.in.w, err)
+			}
+			return err
+		}
+		if err := c.handleBuffered(); err != nil {
+			return err
+		}
+	}
+}
+
+// handleBuffered handles every complete request in the buffer. Whatever ends
+// it, what came before has been appended, and its answers sent.
+func (c *conn) handleBuffered() error {
+	err := c.handleFrames()
+	if e := c.flushGroup(); err == nil {
+		err = e
+	}
+	if e := c.sendGathered(); err == nil {
+		err = e
+	}
+	if err != nil {
+		c.finishAnswers()
+	}
+	return err
+}
+
+func (c *conn) handleFrames() error {
+	for {
+		frame, pos, err := c.in.next()
+		if err != nil {
+			return c.badFrame(err)
+		}
+		if frame == nil {
+			return nil
+		}
+		if err := c.handle(frame, pos); err != nil {
+			return err
+		}
+	}
+}
+
+// badFrame counts what is no request of the protocol and returns the error
+// that closes the connection.
+func (c *conn) badFrame(err error) error {
+	c.srv.metrics.badFrames.Inc()
+	return &refusedError{err}
+}
+
+// errPanicked ends a connection whose handling met a broken invariant.
+var errPanicked = errors.New("panic")
+
+// refusedError closes the connection because of what the peer sent.
+type refusedError struct{ err error }
+
+func (e *refusedError) Error() string { return e.err.Error() }
+func (e *refusedError) Unwrap() error { return e.err }
+
+// requestTypes is one more than the largest request type.
+const requestTypes = int(wire.TypeDeleteTopic) + 1
+
+func known(t wire.Type) bool { return t >= 0 && int(t) < requestTypes && handlers[t] != nil }
+
+// handlers has, by its type, the method that handles a request's body, which
+// begins at position pos of the read buffer.
+var handlers = [requestTypes]func(c *conn, body []byte, pos int) error{
+	wire.TypeProduce:      (*conn).produce,
+	wire.TypeFetch:        (*conn).fetch,
+	wire.TypeMultiFetch:   (*conn).multiFetch,
+	wire.TypeMultiProduce: (*conn).multiProduce,
+	wire.TypeOffsets:      (*conn).offsets,
+	wire.TypeAckedProduce: (*conn).ackedProduce,
+	wire.TypeWaitFetch:    (*conn).waitFetch,
+	wire.TypeTopics:       (*conn).topics,
+	wire.TypeCreateTopic:  (*conn).createTopic,
+	wire.TypeDeleteTopic:  (*conn).deleteTopic,
+}
+
+func (c *conn) handle(frame []byte, pos int) error {
+	t, body, err := wire.SplitRequest(frame)
+	if err != nil || !known(t) {
+		return c.badFrame(fmt.Errorf("unknown request %v", t))
+	}
+	c.srv.metrics.requests[t].Inc()
+	switch t {
+	case wire.TypeProduce, wire.TypeMultiProduce, wire.TypeAckedProduce:
+	default:
+		// The answer must see what was produced before, and come after the
+		// answers to it.
+		if err := c.flushGroup(); err != nil {
+			return err
+		}
+		if err := c.finishAnswers(); err != nil {
+			return err
+		}
+	}
+	return handlers[t](c, body, pos+wire.TypeSize)
+}
+
+// answer gathers an answer. Answers that are pending must have been finished.
+func (c *conn) answer(code wire.Code, payload []byte) error {
+	c.gathered = wire.AppendResponseHeader(c.gathered, code, len(payload))
+	c.gathered = append(c.gathered, payload...)
+	if len(c.gathered) >= sendAt {
+		return c.sendGathered()
+	}
+	return nil
+}
+
+// sendGathered sends the gathered answers.
+func (c *conn) sendGathered() error {
+	if len(c.gathered) == 0 {
+		return nil
+	}
+	err := c.out.send(c.gathered, false)
+	c.resetGathered()
+	return err
+}
+
+func (c *conn) resetGathered() {
+	if cap(c.gathered) > 4*sendAt { // after one very long answer
+		c.gathered = nil
+	}
+	c.gathered = c.gathered[:0]
+}
+
+// storageFailed reports a failure of storage that a client did not cause.
+func (c *conn) storageFailed(what string, topic []byte, partition int32, err error) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, storage.ErrClosed) || errors.Is(err, storage.ErrNoSuchTopic) {
+		return // the broker stops, the connection ends, or the topic was deleted meanwhile
+	}
+	c.srv.metrics.storageErrors.Inc()
+	c.srv.failureLog.log(c.log, slog.LevelError, what+" failed", "topic", string(topic), "partition", partition, "error", err)
+}

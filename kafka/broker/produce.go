@@ -1,0 +1,281 @@
+package broker
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"kafkalab/kafka/message"
+	"kafkalab/kafka/storage"
+	"kafkalab/kafka/wire"
+)
+
+// anyPartition in a produce request leaves the choice to the broker.
+const anyPartition = -1
+
+// group is what the produce requests of one read buffer, as far as they follow
+// one another and are for one partition, want to append: checked sets, slid
+// together in the buffer.
+type group struct {
+	log     *storage.Log // nil: there is no group
+	metrics *topicMetrics
+	topic   []byte // in the read buffer, before start
+	number  int32  // of the partition
+
+	start, end int // the sets: buf[start:end] of the read buffer
+	messages   int
+	silent     bool     // some of it came in requests that have no answer
+	acked      []setAck // of those that have one, in order
+}
+
+// setAck is the answer that a set of the group waits for.
+type setAck struct {
+	start, end int // the set, relative to the group's first byte
+	acks       wire.Acks
+	deadline   time.Time
+}
+
+func (g *group) reset() { *g = group{acked: g.acked[:0]} }
+
+func (c *conn) produce(body []byte, pos int) error {
+	p, err := wire.ParseProduce(body)
+	if err != nil {
+		return c.badFrame(err)
+	}
+	return c.produceSilent(&p, pos+produceHeader(&p))
+}
+
+func (c *conn) multiProduce(body []byte, pos int) error {
+	var err error
+	if c.produces, err = wire.ParseMultiProduce(c.produces[:0], body); err != nil {
+		return c.badFrame(err)
+	}
+	pos += 2 // the count
+	for i := range c.produces {
+		p := &c.produces[i]
+		pos += produceHeader(p)
+		if err := c.produceSilent(p, pos); err != nil {
+			return err
+		}
+		pos += len(p.Set)
+	}
+	return nil
+}
+
+// produceHeader is the size of what precedes the set in a Produce body.
+func produceHeader(p *wire.Produce) int { return 2 + len(p.Topic) + 4 + 4 }
+
+// produceSilent adds a set that no answer is given for. The only sign that it
+// was refused is the close of the connection; a set that holds too large a
+// message is dropped without one (Kafka 0.7.2).
+func (c *conn) produceSilent(p *wire.Produce, pos int) error {
+	_, err := c.addSet(p, pos)
+	switch {
+	case errors.Is(err, message.ErrTooLarge):
+		c.srv.metrics.failedProduce.Inc()
+		c.srv.oversizedLog.log(c.log, slog.LevelWarn, "message set dropped", "topic", string(p.Topic), "partition", p.Partition, "error", err)
+	case err != nil:
+		c.srv.metrics.failedProduce.Inc()
+		return &refusedError{fmt.Errorf("produce to topic %.60q partition %d: %w", p.Topic, p.Partition, err)}
+	default:
+		c.group.silent = true
+	}
+	return nil
+}
+
+func (c *conn) ackedProduce(body []byte, pos int) error {
+	p, err := wire.ParseAckedProduce(body)
+	if err != nil {
+		return c.badFrame(err)
+	}
+	deadline := time.Time{}
+	if p.Acks == wire.AcksFlushed {
+		deadline = time.Now().Add(time.Duration(p.TimeoutMs) * time.Millisecond)
+	}
+	start, err := 0, error(nil)
+	if p.Acks < wire.AcksReceived || p.Acks > wire.AcksFlushed || p.TimeoutMs < 0 || p.Partition == anyPartition {
+		err = errBadArgument
+	} else {
+		start, err = c.addSet(&p.Produce, pos+produceHeader(&p.Produce))
+	}
+	if err != nil {
+		c.srv.metrics.failedProduce.Inc()
+		// Earlier sets must be answered first.
+		if err := c.flushGroup(); err != nil {
+			return err
+		}
+		return c.answerAcked(pendingAnswer{code: appendCode(err), where: nowhere})
+	}
+	g := &c.group
+	g.acked = append(g.acked, setAck{start: start - g.start, end: g.end - g.start, acks: p.Acks, deadline: deadline})
+	if len(g.acked) >= maxPendingAnswers {
+		return c.flushGroup()
+	}
+	return nil
+}
+
+var (
+	errBadArgument = errors.New("bad argument")
+	nowhere        = wire.AckedRange{Base: -1, Next: -1}
+)
+
+// addSet checks the set of p, which lies at position pos of the read buffer,
+// and adds it to the group, beginning another one when it is for another
+// partition. It returns the position where the set now lies. After an error
+// nothing of it is in the group.
+func (c *conn) addSet(p *wire.Produce, pos int) (start int, err error) {
+	g := &c.group
+	partition := p.Partition
+	if partition == anyPartition {
+		partition = rand.Int32N(c.srv.logs.Partitions(p.Topic))
+	}
+	if g.log == nil || partition != g.number || !bytes.Equal(p.Topic, g.topic) {
+		if err := c.flushGroup(); err != nil {
+			return 0, err
+		}
+		log, err := c.srv.ensure(p.Topic, partition)
+		if err != nil {
+			return 0, err
+		}
+		g.log, g.metrics = log, c.srv.metrics.topic(log)
+		g.topic, g.number = p.Topic, partition
+	}
+	valid, messages, err := message.Check(p.Set, c.srv.cfg.Storage.MaxMessageBytes)
+	if err != nil {
+		return 0, err
+	}
+	if g.start == g.end {
+		g.start, g.end = pos, pos
+	}
+	start = g.end
+	if start != pos {
+		copy(c.in.buf[start:], p.Set[:valid])
+	}
+	g.end += valid
+	g.messages += messages
+	return start, nil
+}
+
+// flushGroup appends the group, if there is one, and gives its answers. It
+// returns an error when the connection must be closed.
+func (c *conn) flushGroup() error {
+	g := &c.group
+	if g.log == nil {
+		return nil
+	}
+	defer g.reset()
+	at, err := c.appendGroup()
+	if err != nil {
+		c.srv.metrics.failedProduce.Inc()
+		c.storageFailed("append", g.topic, g.number, err)
+	}
+	if err := c.answerGroup(at, err); err != nil {
+		return err
+	}
+	if err != nil {
+		if g.silent {
+			return fmt.Errorf("append to topic %q partition %d: %w", g.topic, g.number, err)
+		}
+		return nil
+	}
+	if !at.FlushDue {
+		return nil
+	}
+	// The count of the flush rule is reached. Other connections go on, but
+	// what follows on this one finds its messages visible.
+	if err := c.sendGathered(); err != nil {
+		return err
+	}
+	if err := g.log.WaitFlushed(c.ctx, at.Next); err != nil {
+		c.storageFailed("flush", g.topic, g.number, err)
+		return fmt.Errorf("flush of topic %q partition %d: %w", g.topic, g.number, err)
+	}
+	return nil
+}
+
+// appendGroup hands the group to its log. If the topic was deleted since the
+// log was looked up, it is made anew, as if the request had come a moment
+// later.
+func (c *conn) appendGroup() (storage.Appended, error) {
+	g := &c.group
+	if g.start == g.end {
+		end := g.log.State().LogEnd
+		return storage.Appended{Base: end, Next: end}, nil
+	}
+	sets := c.in.buf[g.start:g.end]
+	at, err := g.log.Append(sets, g.messages)
+	if errors.Is(err, storage.ErrNoSuchTopic) {
+		if g.log, err = c.srv.ensure(g.topic, g.number); err == nil {
+			g.metrics = c.srv.metrics.topic(g.log)
+			at, err = g.log.Append(sets, g.messages)
+		}
+	}
+	if err == nil {
+		g.metrics.messagesIn.Add(float64(g.messages))
+		g.metrics.bytesIn.Add(float64(len(sets)))
+	}
+	return at, err
+}
+
+// answerGroup gives the answers to the sets of the group, which was appended
+// at the given place or failed.
+func (c *conn) answerGroup(at storage.Appended, failure error) error {
+	g := &c.group
+	var flush *flushWait
+	started := false
+	for i := range g.acked {
+		s := &g.acked[i]
+		a := pendingAnswer{where: nowhere}
+		switch {
+		case failure != nil:
+			a.code = appendCode(failure)
+		case s.acks == wire.AcksFlushed:
+			if !started {
+				flush, started = c.startFlush(g.log, at.Next), true
+			}
+			a.flush, a.deadline = flush, s.deadline
+			fallthrough
+		case s.acks == wire.AcksAppended:
+			a.where = wire.AckedRange{Base: at.Base + int64(s.start), Next: at.Base + int64(s.end)}
+		}
+		if err := c.answerAcked(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendCode is the error code of the answer to a set that was not appended,
+// or not flushed, because of err.
+func appendCode(err error) wire.Code {
+	switch {
+	case errors.Is(err, message.ErrTooLarge):
+		return wire.CodeMessageTooLarge
+	case errors.Is(err, storage.ErrWrongPartition):
+		return wire.CodeWrongPartition
+	case errors.Is(err, errBadArgument), errors.Is(err, storage.ErrTopicName):
+		return wire.CodeBadArgument
+	case errors.Is(err, storage.ErrOutOfService):
+		return wire.CodeOutOfService
+	}
+	var corrupt *message.CorruptError
+	if errors.As(err, &corrupt) {
+		return wire.CodeInvalidMessage
+	}
+	return wire.CodeUnknown
+}
+
+// ensure returns the log of a partition, which it makes when it is not there.
+func (s *Server) ensure(topic []byte, partition int32) (*storage.Log, error) {
+	if log := s.logs.Lookup(topic, partition); log != nil {
+		return log, nil
+	}
+	log, err := s.logs.Ensure(string(topic), partition)
+	if err == nil {
+		s.topicWatchers.notify()
+	}
+	return log, err
+}

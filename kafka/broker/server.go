@@ -1,0 +1,268 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kafkalab/kafka/storage"
+)
+
+// drainTime is how long a stopping broker goes on reading what has arrived on
+// its connections.
+const drainTime = time.Second
+
+// Server is a running broker. Its methods may be called concurrently.
+type Server struct {
+	cfg      Config
+	log      *slog.Logger
+	logs     *storage.Manager
+	listener *net.TCPListener
+	web      *webServer // nil without MetricsListen
+	metrics  *metrics
+	buffers  *bufferPool
+
+	ctx    context.Context // of all connections; ends when they must end now
+	cancel context.CancelFunc
+
+	// stopping is set before the readers are woken; stop is closed with it.
+	// drainEnd, in nanoseconds since the epoch, is set before both.
+	stopping atomic.Bool
+	stop     chan struct{}
+	drainEnd atomic.Int64
+
+	mu      sync.Mutex
+	conns   map[*conn]struct{} // guarded by mu
+	serving sync.WaitGroup     // connections; Add under mu while not stopping
+	tasks   sync.WaitGroup     // acceptor, web server
+
+	topicWatchers watchers
+
+	acceptLog, refusedLog, oversizedLog, failureLog limitedLog
+
+	closeOnce sync.Once
+	closeErr  error
+	done      chan struct{}
+	failOnce  sync.Once
+	failure   error // set before done is closed
+}
+
+// Start opens the log directory, recovering it after an unclean stop, and
+// serves when it returns. ctx bounds the start alone; [Server.Close] ends the
+// broker.
+func Start(ctx context.Context, cfg Config) (*Server, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Storage.Logger == nil {
+		cfg.Storage.Logger = cfg.Logger
+	}
+	s := &Server{
+		cfg:     cfg,
+		log:     cfg.Logger,
+		buffers: newBufferPool(),
+		stop:    make(chan struct{}),
+		conns:   make(map[*conn]struct{}),
+		done:    make(chan struct{}),
+	}
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.checkFileLimit()
+	s.tasks.Add(1)
+	go s.accept()
+	if s.web != nil {
+		s.tasks.Add(1)
+		go s.serveWeb()
+	}
+	s.log.Info("broker started", "broker_id", cfg.ID, "listen", s.Addr().String(), "log_dir", cfg.LogDir,
+		"visible", cfg.Storage.Visible.String(), "flush_messages", cfg.Storage.FlushMessages, "flush_interval", cfg.Storage.FlushInterval,
+		"sendfile", cfg.Sendfile, "topics", len(s.logs.Topics()))
+	return s, nil
+}
+
+// open opens what the server stands on, or nothing.
+func (s *Server) open(ctx context.Context) (err error) {
+	if s.logs, err = storage.Open(ctx, s.cfg.LogDir, s.cfg.Storage); err != nil {
+		return fmt.Errorf("open log directory %s: %w", s.cfg.LogDir, err)
+	}
+	s.cfg.Storage = s.logs.Config()
+	s.metrics = newMetrics(s)
+	listen := net.ListenConfig{Control: s.setBuffers}
+	l, err := listen.Listen(ctx, "tcp", s.cfg.Listen)
+	if err != nil {
+		return errors.Join(fmt.Errorf("listen for clients: %w", err), s.logs.Close(ctx))
+	}
+	s.listener = l.(*net.TCPListener)
+	if s.cfg.MetricsListen != "" {
+		if s.web, err = s.listenWeb(ctx); err != nil {
+			return errors.Join(fmt.Errorf("listen for metrics: %w", err), l.Close(), s.logs.Close(ctx))
+		}
+	}
+	return nil
+}
+
+// setBuffers sets the socket buffers before the listener is bound, as the
+// window that a connection announces is chosen when it is accepted (KAFKA-200).
+func (s *Server) setBuffers(_, _ string, raw syscall.RawConn) error {
+	var errs [2]error
+	err := raw.Control(func(fd uintptr) {
+		if n := s.cfg.SendBufferBytes; n > 0 {
+			errs[0] = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, n)
+		}
+		if n := s.cfg.ReceiveBufferBytes; n > 0 {
+			errs[1] = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, n)
+		}
+	})
+	return errors.Join(err, errs[0], errs[1])
+}
+
+// checkFileLimit warns when the limit of open files cannot hold the segments
+// there are and the connections that are allowed (fault B05).
+func (s *Server) checkFileLimit() {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		s.log.Warn("limit of open files unknown", "error", err)
+		return
+	}
+	files := 0
+	for _, l := range s.logs.Logs() {
+		files += l.State().Segments
+	}
+	const reserve = 64 // listener, folders, new segments, the runtime's own
+	if need := uint64(files + s.cfg.MaxConnections + reserve); need > limit.Cur {
+		s.log.Warn("limit of open files is low: connections beyond it wait until others close; raise it with ulimit -n, or lower the number of connections",
+			"limit", limit.Cur, "segments", files, "max_connections", s.cfg.MaxConnections, "wanted", need)
+	}
+}
+
+// Addr returns the address that clients connect to.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// MetricsAddr returns the address of the metrics server, or nil.
+func (s *Server) MetricsAddr() net.Addr {
+	if s.web == nil {
+		return nil
+	}
+	return s.web.listener.Addr()
+}
+
+// Done is closed when the broker has failed or [Server.Close] has ended it.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Err returns, once Done is closed, what failed, or nil after a Close. A broker
+// that has failed accepts no more connections and still wants its Close.
+func (s *Server) Err() error {
+	select {
+	case <-s.done:
+		return s.failure
+	default:
+		return nil
+	}
+}
+
+// fail closes Done.
+func (s *Server) fail(err error) {
+	s.failOnce.Do(func() {
+		s.failure = err
+		close(s.done)
+		if err != nil {
+			s.log.Error("broker failed", "error", err)
+		}
+	})
+}
+
+// Close ends the broker: it takes no more connections, handles the requests
+// that have arrived, sends their answers, and closes the log directory with
+// everything flushed. Half of the time that ctx leaves is for the connections;
+// those that are not through then are cut off, and the error says how many.
+// Further calls wait for the first one and return its result.
+func (s *Server) Close(ctx context.Context) error {
+	s.closeOnce.Do(func() {
+		s.closeErr = s.shutDown(ctx)
+		s.fail(nil)
+	})
+	return s.closeErr
+}
+
+// Time that Close gives the connections when its context sets no limit, and
+// after it has cut them off.
+const (
+	defaultGrace = 10 * time.Second
+	cutOffGrace  = 2 * time.Second
+)
+
+func (s *Server) shutDown(ctx context.Context) error {
+	grace := defaultGrace
+	if deadline, ok := ctx.Deadline(); ok {
+		grace = max(time.Until(deadline)/2, 0)
+	}
+	s.drainEnd.Store(time.Now().Add(min(drainTime, grace)).UnixNano())
+	s.mu.Lock()
+	s.stopping.Store(true) // no connection is admitted after this
+	close(s.stop)
+	for c := range s.conns {
+		c.in.interrupt()
+	}
+	s.mu.Unlock()
+
+	var errs []error
+	errs = append(errs, s.listener.Close(), s.closeWeb(ctx), s.closeConns(ctx, grace))
+	s.tasks.Wait()
+	if err := s.logs.Close(ctx); err != nil {
+		errs = append(errs, fmt.Errorf("close log directory %s: %w", s.cfg.LogDir, err))
+	}
+	err := errors.Join(errs...)
+	s.log.Info("broker stopped", "error", err)
+	return err
+}
+
+// closeConns waits for the connections to end, and ends those that do not.
+func (s *Server) closeConns(ctx context.Context, grace time.Duration) error {
+	ended := make(chan struct{})
+	go func() {
+		s.serving.Wait()
+		close(ended)
+	}()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-ended:
+		s.cancel()
+		return nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	cut := len(s.conns)
+	for c := range s.conns {
+		c.close()
+	}
+	s.mu.Unlock()
+	s.cancel()
+	timer.Reset(cutOffGrace)
+	select {
+	case <-ended:
+		if cut == 0 {
+			return nil
+		}
+		return fmt.Errorf("%d connections were cut off after %v", cut, grace)
+	case <-timer.C:
+		return fmt.Errorf("%d connections were cut off after %v, and some still wait for the disk", cut, grace)
+	}
+}
+
+// drainBy is until when a stopping broker reads.
+func (s *Server) drainBy() time.Time { return time.Unix(0, s.drainEnd.Load()) }

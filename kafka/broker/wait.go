@@ -1,0 +1,179 @@
+package broker
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kafkalab/kafka/wire"
+)
+
+// maxWait caps what a WaitFetch may ask for.
+const maxWait = 30 * time.Second
+
+func (c *conn) waitFetch(body []byte, _ int) error {
+	m, err := wire.ParseWaitFetch(c.fetches[:0], body)
+	if err != nil {
+		return c.badFrame(err)
+	}
+	c.fetches = m.Fetches
+	if m.MaxWaitMs < 0 || m.MinBytes < 0 {
+		c.srv.metrics.fetchErrors.Inc()
+		return c.answer(wire.CodeBadArgument, nil)
+	}
+	if c.readParts(); !c.enough(int(m.MinBytes)) && m.MaxWaitMs > 0 {
+		c.releaseParts()
+		// Answers to earlier requests must not wait with this one.
+		if err := c.sendGathered(); err != nil {
+			return err
+		}
+		c.awaitParts(int(m.MinBytes), min(time.Duration(m.MaxWaitMs)*time.Millisecond, maxWait))
+	}
+	return c.sendParts(true)
+}
+
+// enough reports whether c.parts should be sent without waiting: they hold
+// minBytes together, one of them is an error, or one cannot grow, being as long
+// as was asked for or ending with its segment.
+func (c *conn) enough(minBytes int) bool {
+	total := 0
+	for i := range c.parts {
+		p, f := &c.parts[i], &c.fetches[i]
+		n := p.slice.Len()
+		total += n
+		if p.code != wire.CodeNone || n > 0 && n == int(f.MaxBytes) {
+			return true
+		}
+		if n > 0 {
+			log := c.srv.logs.Lookup(f.Topic, f.Partition)
+			if log == nil || f.Offset+int64(n) < log.State().Watermark {
+				return true
+			}
+		}
+	}
+	return total >= minBytes || len(c.parts) == 0
+}
+
+// watch is what a waiting connection listens to.
+type watch struct {
+	visible chan struct{} // something became visible in a log asked for
+	topics  chan struct{} // a log was made or deleted
+	stops   []func()
+	poll    [1]unix.PollFd
+}
+
+// awaitParts waits until c.parts, which it fills, are enough, the time is over,
+// the peer closes, or the broker stops.
+func (c *conn) awaitParts(minBytes int, limit time.Duration) {
+	w := &c.watch
+	if w.visible == nil {
+		w.visible, w.topics = make(chan struct{}, 1), make(chan struct{}, 1)
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	gone, stopPeer := c.watchPeer()
+	defer stopPeer()
+	defer c.srv.topicWatchers.add(w.topics)()
+	defer c.unwatchLogs()
+	c.watchLogs()
+	for {
+		// Looking comes after watching, so that nothing is missed.
+		if c.readParts(); c.enough(minBytes) {
+			return
+		}
+		select {
+		case <-w.visible:
+		case <-w.topics: // there may be another log to watch
+			c.unwatchLogs()
+			c.watchLogs()
+		case <-timer.C:
+			return
+		case <-gone:
+			return
+		case <-c.srv.stop:
+			return
+		}
+		c.releaseParts()
+	}
+}
+
+func (c *conn) watchLogs() {
+	w := &c.watch
+	for i := range c.fetches {
+		if log := c.srv.logs.Lookup(c.fetches[i].Topic, c.fetches[i].Partition); log != nil {
+			w.stops = append(w.stops, log.Watch(w.visible))
+		}
+	}
+}
+
+func (c *conn) unwatchLogs() {
+	w := &c.watch
+	for _, stop := range w.stops {
+		stop()
+	}
+	clear(w.stops)
+	w.stops = w.stops[:0]
+}
+
+// watchPeer closes gone when the peer closes its side of the connection, which
+// it sees behind any requests that are not read yet. stop ends the watch.
+func (c *conn) watchPeer() (gone <-chan struct{}, stop func()) {
+	c.in.disarm()
+	closed, ended := make(chan struct{}), make(chan struct{})
+	poll := &c.watch.poll
+	go func() {
+		defer close(ended)
+		hungUp := false
+		// The runtime calls this again whenever something happens on the socket.
+		err := c.in.raw.Read(func(fd uintptr) bool {
+			poll[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLRDHUP}
+			n, err := unix.Poll(poll[:], 0)
+			hungUp = err == nil && n > 0
+			return hungUp
+		})
+		// An error is the deadline by which the watch is ended, or the close of
+		// the connection by this side, which whoever writes next meets.
+		if err == nil && hungUp {
+			close(closed)
+		}
+	}()
+	return closed, func() {
+		c.in.interrupt()
+		<-ended
+		c.in.disarm()
+	}
+}
+
+// watchers are channels that get a token when something changes. Its methods
+// may be called concurrently.
+type watchers struct {
+	mu  sync.Mutex
+	chs map[chan<- struct{}]struct{}
+}
+
+// add makes ch, of capacity 1, one of them until remove is called.
+func (w *watchers) add(ch chan<- struct{}) (remove func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.chs == nil {
+		w.chs = make(map[chan<- struct{}]struct{})
+	}
+	w.chs[ch] = struct{}{}
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.chs, ch)
+	}
+}
+
+func (w *watchers) notify() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for ch := range w.chs {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+}
