@@ -241,16 +241,33 @@ func AppendMultiProduce(dst []byte, entries []ProduceEntry) []byte {
 	return EndRequest(dst, start)
 }
 
+// AckedProduceSize returns the bytes that an AckedProduce request has beside
+// its set: 22 and the topic's.
+func AckedProduceSize(topic string) int { return ProduceHeaderSize(topic) + ackedTailSize }
+
+const ackedTailSize = 2 + 4
+
+// AppendAckedProduceHeader appends the part of an AckedProduce request before
+// its set, which must follow with exactly setSize bytes; then comes
+// [AppendAckedProduceTail].
+func AppendAckedProduceHeader(dst []byte, topic string, partition int32, setSize int) []byte {
+	dst = appendI32(dst, int32(AckedProduceSize(topic)-SizeSize+setSize))
+	dst = appendI16(dst, int16(TypeAckedProduce))
+	dst = appendStr(dst, topic)
+	dst = appendI32(dst, partition)
+	return appendI32(dst, int32(setSize))
+}
+
+// AppendAckedProduceTail appends the part of an AckedProduce request behind
+// its set.
+func AppendAckedProduceTail(dst []byte, acks Acks, timeoutMs int32) []byte {
+	return appendI32(appendI16(dst, int16(acks)), timeoutMs)
+}
+
 // AppendAckedProduce appends an AckedProduce request.
 func AppendAckedProduce(dst []byte, topic string, partition int32, set []byte, acks Acks, timeoutMs int32) []byte {
-	start := len(dst)
-	dst = appendStr(BeginRequest(dst, TypeAckedProduce), topic)
-	dst = appendI32(dst, partition)
-	dst = appendI32(dst, int32(len(set)))
-	dst = append(dst, set...)
-	dst = appendI16(dst, int16(acks))
-	dst = appendI32(dst, timeoutMs)
-	return EndRequest(dst, start)
+	dst = append(AppendAckedProduceHeader(dst, topic, partition, len(set)), set...)
+	return AppendAckedProduceTail(dst, acks, timeoutMs)
 }
 
 // FetchEntry is a Fetch request to be sent, or one entry of several.

@@ -1,0 +1,166 @@
+package producer
+
+import (
+	"context"
+	"time"
+
+	"kafkalab/kafka/message"
+	"kafkalab/kafka/wire"
+)
+
+type batchKey struct {
+	topic     string
+	partition int32
+}
+
+// batch is the message set that gathers for one partition. An empty one is
+// kept for its memory.
+type batch struct {
+	key      batchKey
+	set      []byte
+	messages int
+	due      time.Time // when it is sent however few messages it has
+}
+
+// maxEmptyBatches bounds how many partitions are remembered for reuse.
+const maxEmptyBatches = 1024
+
+func (p *Producer) batch(topic string, partition int32) *batch {
+	if b := p.last; b != nil && b.key.partition == partition && b.key.topic == topic {
+		return b
+	}
+	key := batchKey{topic, partition}
+	b := p.batches[key]
+	if b == nil {
+		if len(p.batches) >= maxEmptyBatches {
+			for k, b := range p.batches {
+				if b.messages == 0 {
+					delete(p.batches, k)
+				}
+			}
+		}
+		b = &batch{key: key}
+		p.batches[key] = b
+	}
+	p.last = b
+	return b
+}
+
+// sendAsync adds each payload to the open batch of its partition.
+func (p *Producer) sendAsync(ctx context.Context, topic string, partition int32, payloads [][]byte) error {
+	for i, payload := range payloads {
+		b, err := p.makeRoom(ctx, topic, partition, message.EntrySize(len(payload)))
+		if err != nil {
+			if i > 0 {
+				err = &PartialError{Taken: i, Err: err}
+			}
+			return err
+		}
+		if b.messages == 0 {
+			b.due = time.Now().Add(p.cfg.QueueInterval)
+			if p.openBytes == 0 {
+				p.signal() // an idle writer has no due time yet; that of others is earlier
+			}
+		}
+		before := len(b.set)
+		b.set = message.Append(b.set, payload)
+		b.messages++
+		size := len(b.set) - before
+		p.openBytes += size
+		p.stats.Messages++
+		p.stats.Bytes += int64(size)
+		if b.messages == p.cfg.BatchMessages && !p.closeBatch(b) {
+			p.full++ // taken along when the writer makes room
+		}
+	}
+	return nil
+}
+
+// makeRoom returns the batch of a partition when n more bytes fit it.
+func (p *Producer) makeRoom(ctx context.Context, topic string, partition int32, n int) (*batch, error) {
+	for {
+		b := p.batch(topic, partition)
+		switch {
+		case b.messages > 0 && (b.messages >= p.cfg.BatchMessages || len(b.set)+n > p.cfg.MaxBufferBytes):
+			if err := p.waitRoom(ctx, p.requestSize(b)); err != nil {
+				return nil, err
+			}
+			p.closeBatch(b)
+		case p.openBytes > 0 && p.openBytes+n > 4*p.cfg.MaxBufferBytes:
+			// Many partitions, each with a little: send what there is.
+			if p.closeAll(); p.openBytes == 0 {
+				continue
+			}
+			if err := p.waitRoom(ctx, p.cfg.MaxBufferBytes); err != nil {
+				return nil, err
+			}
+		default:
+			return b, nil
+		}
+	}
+}
+
+func (p *Producer) requestSize(b *batch) int {
+	return wire.AckedProduceSize(b.key.topic) + len(b.set)
+}
+
+// closeBatch makes a request of an open batch, if the buffer has room for it.
+func (p *Producer) closeBatch(b *batch) bool {
+	if b.messages == 0 {
+		return true
+	}
+	if !p.hasRoom(p.requestSize(b)) {
+		p.signal()
+		return false
+	}
+	if p.cfg.Acks == AcksNone {
+		p.fill.b = wire.AppendProduceHeader(p.fill.b, b.key.topic, b.key.partition, len(b.set))
+	} else {
+		p.fill.b = wire.AppendAckedProduceHeader(p.fill.b, b.key.topic, b.key.partition, len(b.set))
+	}
+	p.fill.b = append(p.fill.b, b.set...)
+	p.finish(count{int64(b.messages), int64(len(b.set))}, nil)
+	p.openBytes -= len(b.set)
+	b.set, b.messages = b.set[:0], 0
+	p.signal()
+	return true
+}
+
+// closeAll closes as many open batches as the buffer has room for.
+func (p *Producer) closeAll() {
+	for _, b := range p.batches {
+		if b.messages > 0 && !p.closeBatch(b) {
+			return
+		}
+	}
+}
+
+// closeFull closes batches that became full while the buffer was.
+func (p *Producer) closeFull() {
+	if p.full == 0 {
+		return
+	}
+	p.full = 0
+	for _, b := range p.batches {
+		if b.messages >= p.cfg.BatchMessages && !p.closeBatch(b) {
+			p.full++
+		}
+	}
+}
+
+// closeDue closes batches that have waited for QueueInterval, and returns when
+// the next is due: zero if none is open.
+func (p *Producer) closeDue(now time.Time) (next time.Time) {
+	if p.openBytes == 0 {
+		return next
+	}
+	for _, b := range p.batches {
+		if b.messages == 0 || !b.due.After(now) && p.closeBatch(b) {
+			continue
+		}
+		if next.IsZero() || b.due.Before(next) {
+			next = b.due
+		}
+	}
+	return next
+}

@@ -1,0 +1,214 @@
+package producer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"kafkalab/kafka/client"
+	"kafkalab/kafka/wire"
+)
+
+// link is one connection and what is in doubt about it. All fields but conn
+// are guarded by the producer's mu.
+type link struct {
+	conn *client.Conn
+	err  error // why its reader has ended, or nil
+
+	// Without acks: what was written and not confirmed, and the barrier on its
+	// way with what its answer will confirm.
+	unconfirmed count
+	barrier     bool
+	round       int64
+	covers      count
+	lastBarrier time.Time
+
+	inflight []request // with acks: requests that wait for their answers, in order
+}
+
+// reconnect is how a producer goes about connecting again. Guarded by mu.
+type reconnect struct {
+	backoff  time.Duration
+	nextDial time.Time
+	failures int64 // rounds in which no broker could be reached
+	dialErr  error // of the last one
+}
+
+// Bounds of the time between two attempts to connect.
+const (
+	minBackoff = 50 * time.Millisecond
+	maxBackoff = 5 * time.Second
+)
+
+// delayDial puts the next attempt to connect off.
+func (r *reconnect) delayDial() {
+	r.backoff = min(max(2*r.backoff, minBackoff), maxBackoff)
+	r.nextDial = time.Now().Add(r.backoff)
+}
+
+// connect returns the connection, and makes one if there is none. mu is held,
+// and released while connecting, so the caller must have set writing.
+func (p *Producer) connect(ctx context.Context) (*link, error) {
+	if p.link != nil {
+		return p.link, nil
+	}
+	wait := time.Until(p.nextDial)
+	p.mu.Unlock()
+	conn, err := p.dial(ctx, wait)
+	p.mu.Lock()
+	if err != nil {
+		if ctx.Err() == nil {
+			p.failures++
+			p.dialErr = err
+			p.delayDial()
+			p.broadcast()
+		}
+		return nil, err
+	}
+	l := &link{conn: conn, lastBarrier: time.Now()}
+	p.link = l
+	p.stats.Connects++
+	p.readers.Go(func() { p.read(l) })
+	p.cfg.Logger.Info("connected", "broker", conn.Addr())
+	return l, nil
+}
+
+// dial waits, then tries all brokers in random order.
+func (p *Producer) dial(ctx context.Context, wait time.Duration) (*client.Conn, error) {
+	if wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	var errs []error
+	for _, i := range rand.Perm(len(p.cfg.Brokers)) {
+		conn, err := client.Dial(ctx, p.cfg.Brokers[i], client.Config{DialTimeout: p.cfg.DialTimeout, RequestTimeout: p.cfg.RequestTimeout})
+		if err == nil {
+			return conn, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, fmt.Errorf("no broker can be reached: %w", errors.Join(errs...))
+}
+
+// answers lists the answers that what is about to be written will get.
+func (l *link) answers(p *Producer, out buffer, barrier bool) []client.Answer {
+	if barrier {
+		return []client.Answer{{MaxPayload: client.OffsetsMaxPayload(1)}}
+	}
+	if len(out.requests) == 0 {
+		return nil
+	}
+	answers := make([]client.Answer, len(out.requests))
+	for i := range answers {
+		answers[i] = client.Answer{MaxPayload: client.AckedProduceMaxPayload, Wait: p.cfg.AckTimeout}
+	}
+	return answers
+}
+
+// startBarrier notes what the answer to a barrier will confirm.
+func (l *link) startBarrier(round int64, written count) {
+	l.barrier, l.round, l.lastBarrier = true, round, time.Now()
+	l.covers = l.unconfirmed
+	l.covers.add(written)
+}
+
+// read receives the answers of one connection until that is closed. It notices
+// as well that a broker has hung up while nothing is being sent.
+func (p *Producer) read(l *link) {
+	var buf []byte
+	for {
+		code, payload, err := l.conn.Receive(context.Background(), buf[:0])
+		buf = payload
+		p.mu.Lock()
+		if err != nil {
+			l.err = err
+			if !p.writing {
+				p.broke(l, err)
+				p.settleRounds()
+				p.broadcast()
+			} // else the writer sees l.err, or its write fails
+			p.mu.Unlock()
+			return
+		}
+		p.backoff = 0
+		if p.cfg.Acks == AcksNone {
+			l.unconfirmed.sub(l.covers)
+			p.stats.Confirmed += l.covers.messages
+			p.confirmed = max(p.confirmed, l.round)
+			l.barrier = false
+			if !p.writing {
+				p.settleRounds()
+			}
+			if p.hasWork(time.Now()) {
+				p.signal()
+			}
+		} else {
+			p.acknowledge(l, code, payload)
+		}
+		p.broadcast()
+		p.mu.Unlock()
+	}
+}
+
+// acknowledge resolves the oldest request that waits for an answer.
+func (p *Producer) acknowledge(l *link, code wire.Code, payload []byte) {
+	r := l.inflight[0]
+	l.inflight = append(l.inflight[:0], l.inflight[1:]...)
+	err := code.Err()
+	if err == nil {
+		_, err = wire.ParseAckedRange(payload)
+	}
+	if err == nil {
+		p.stats.Confirmed += r.messages
+	}
+	p.resolve(r, code == wire.CodeTimedOut, err)
+	if len(p.batches) > 0 {
+		p.closeFull()
+	}
+}
+
+// resolve ends a request that was to be answered.
+func (p *Producer) resolve(r request, unconfirmed bool, err error) {
+	p.resolved++
+	switch {
+	case r.result != nil:
+		if err != nil {
+			p.stats.NotSent += r.messages
+		}
+		r.result <- err
+	case err != nil:
+		p.lose(r.count, unconfirmed, err)
+	}
+}
+
+// broke gives a connection up and counts what it leaves in doubt. mu is held.
+func (p *Producer) broke(l *link, err error) {
+	if p.link != l {
+		return
+	}
+	p.link = nil
+	if err == nil {
+		err = l.err
+	}
+	if closeErr := l.conn.Close(); closeErr != nil {
+		p.cfg.Logger.Debug("close of a broken connection", "broker", l.conn.Addr(), "error", closeErr)
+	}
+	doubt := l.unconfirmed
+	if p.cfg.Acks == AcksNone {
+		p.lose(doubt, true, err)
+	}
+	for _, r := range l.inflight {
+		doubt.add(r.count)
+		p.resolve(r, true, fmt.Errorf("no acknowledgement, so it may or may not be in the log: %w", err))
+	}
+	l.unconfirmed, l.inflight, l.barrier = count{}, nil, false
+	// A broker that hangs up again and again, because of what it is sent, must
+	// not be called in a loop; an answer ends the delay.
+	p.delayDial()
+	p.cfg.Logger.Warn("connection ended", "broker", l.conn.Addr(), "error", err, "unconfirmed", doubt.messages)
+}

@@ -1,0 +1,275 @@
+// Package producer publishes messages to brokers (NetDB'11 §3.1, §3.2).
+//
+// # How a message travels
+//
+// A synchronous Send encodes its payloads as one message set in one Produce
+// request, straight into a buffer. There are two such buffers: while a
+// goroutine writes one to the broker, the other fills, and as soon as the
+// write has returned the next one begins with all that has gathered. A busy
+// producer so writes hundreds of small requests with one system call, and an
+// idle one sends at once; no timer delays anything. When the buffer is full,
+// Send waits.
+//
+// An asynchronous Send adds each payload to the open batch of its partition,
+// and a batch becomes a request when it has [Config.BatchMessages] messages,
+// after [Config.QueueInterval], or at Flush.
+//
+// # What is promised
+//
+// Without acknowledgement (the paper's producer, and 0.7's only one) a message
+// is sent at most once. Nothing tells the producer that a message has arrived,
+// so about once a second, and at Flush and Close, it sends an Offsets request
+// behind the messages: a broker answers in order, and the answer means that it
+// has read all before it. When a connection breaks, the messages written to it
+// since the last such answer may or may not have arrived; they are counted,
+// reported by the next call as a [*NotSentError], and never sent again.
+// Messages that were not yet written go out over the next connection.
+//
+// With acknowledgement each request is answered. A synchronous Send waits for
+// its answer and returns its error; asynchronous requests are answered while
+// up to [Config.MaxInFlight] are on their way, and what was refused is
+// reported by the next call. A request whose answer was lost with its
+// connection is not repeated either, as it could be in the log already.
+package producer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"kafkalab/kafka/client"
+	"kafkalab/kafka/wire"
+)
+
+// Acks says which answer a request waits for.
+type Acks int
+
+// The levels of acknowledgement, weakest first.
+const (
+	AcksNone     Acks = iota // no answer, as in the paper
+	AcksReceived             // the broker has read and checked the message set
+	AcksAppended             // it is in the log, and lost by a power loss before its flush
+	AcksFlushed              // it is on disk and visible to consumers
+)
+
+var acksNames = [...]string{"none", "received", "appended", "flushed"}
+
+func (a Acks) String() string {
+	if a < 0 || int(a) >= len(acksNames) {
+		return fmt.Sprintf("acks(%d)", int(a))
+	}
+	return acksNames[a]
+}
+
+// ParseAcks reads the name of a level, as [Acks.String] writes it.
+func ParseAcks(name string) (Acks, error) {
+	for a, n := range acksNames {
+		if n == name {
+			return Acks(a), nil
+		}
+	}
+	return 0, fmt.Errorf("acks %q: give none, received, appended or flushed", name)
+}
+
+// wire returns the level as requests carry it.
+func (a Acks) wire() wire.Acks { return wire.Acks(a - AcksReceived) }
+
+// Defaults of [Config].
+const (
+	DefaultBatchMessages   = 200             // 0.7's batch.size
+	DefaultQueueInterval   = 5 * time.Second // 0.7's queue.time
+	DefaultAckTimeout      = 10 * time.Second
+	DefaultMaxInFlight     = 64
+	DefaultMaxMessageBytes = 1_000_000 // 0.7's max.message.size
+	DefaultMaxBufferBytes  = 1 << 20
+	DefaultDialTimeout     = 5 * time.Second // 0.7's connect.timeout.ms
+)
+
+// Config describes a producer. Zero fields take the defaults.
+type Config struct {
+	// Brokers are addresses, host and port. One is picked at random for each
+	// connection, and the others are tried when it cannot be reached.
+	Brokers []string
+
+	Async         bool
+	BatchMessages int           // messages of a batch, asynchronous only
+	QueueInterval time.Duration // how long a partial batch waits, asynchronous only
+
+	Acks        Acks
+	AckTimeout  time.Duration // how long the broker may hold an answer back
+	MaxInFlight int           // requests that wait for an answer
+
+	// NoCoalesce writes each request by itself, and a synchronous Send returns
+	// after the write of its own.
+	NoCoalesce bool
+
+	MaxMessageBytes int // of a payload, inclusive
+	// MaxBufferBytes bounds each of the two buffers. A request that is larger
+	// has a buffer to itself. The open batches together may take four times it.
+	MaxBufferBytes int
+
+	DialTimeout    time.Duration // of one broker
+	RequestTimeout time.Duration // of one write, and of one answer beside AckTimeout; 0: the client package's
+	Logger         *slog.Logger  // connections and losses, never messages; nil: nothing is logged
+}
+
+func (c Config) withDefaults() (Config, error) {
+	setDefault(&c.BatchMessages, DefaultBatchMessages)
+	setDefault(&c.QueueInterval, DefaultQueueInterval)
+	setDefault(&c.AckTimeout, DefaultAckTimeout)
+	setDefault(&c.MaxInFlight, DefaultMaxInFlight)
+	setDefault(&c.MaxMessageBytes, DefaultMaxMessageBytes)
+	setDefault(&c.MaxBufferBytes, DefaultMaxBufferBytes)
+	setDefault(&c.DialTimeout, DefaultDialTimeout)
+	setDefault(&c.RequestTimeout, client.DefaultRequestTimeout)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case len(c.Brokers) == 0:
+		return c, errors.New("producer: no broker is given: name at least one host:port")
+	case c.Acks < AcksNone || c.Acks > AcksFlushed:
+		return c, fmt.Errorf("producer: %v: give one of none, received, appended, flushed", c.Acks)
+	case c.BatchMessages < 0 || c.QueueInterval < 0 || c.AckTimeout < 0 || c.MaxInFlight < 0 || c.MaxMessageBytes < 0 ||
+		c.MaxBufferBytes < 0 || c.DialTimeout < 0 || c.RequestTimeout < 0:
+		return c, errors.New("producer: a limit is negative: give 0 for the default")
+	case c.MaxMessageBytes > maxMessageBytes:
+		return c, fmt.Errorf("producer: messages of %d bytes do not fit a request: at most %d do", c.MaxMessageBytes, maxMessageBytes)
+	}
+	return c, nil
+}
+
+// maxMessageBytes is the largest payload for which there is a request, with
+// room for the longest topic.
+const maxMessageBytes = wire.MaxRequestSize - 1024
+
+func setDefault[T int | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+// Producer publishes messages over one connection at a time. Its methods may
+// be called by several goroutines at once.
+type Producer struct {
+	cfg Config
+
+	ctx     context.Context // of the background work: ends in Close
+	cancel  context.CancelFunc
+	stopped chan struct{}  // closed when the writer goroutine has ended
+	readers sync.WaitGroup // one for each connection
+	wake    chan struct{}  // a token when the writer goroutine has work
+
+	closeOnce sync.Once
+	closeErr  error
+
+	mu      sync.Mutex // guards all below; never held over I/O
+	closing bool
+	topic   string // the last one that was found legal
+	fill    buffer // what Send encodes into
+	spare   buffer // empty, or being written while writing is set
+	writing bool   // one goroutine writes or connects
+	idle    bool   // the writer goroutine waits for wake
+
+	batches   map[batchKey]*batch // asynchronous: open batches, and empty ones for reuse
+	last      *batch              // the one that was used last
+	openBytes int                 // of all open batches
+	full      int                 // batches that are full and wait for room in fill
+
+	link *link // the connection, or nil
+	reconnect
+
+	// Flush counts rounds: a round is confirmed when the answer of a barrier
+	// that was sent after it began has come.
+	wanted, confirmed int64
+	// Acknowledged requests in order: put into fill so far, and resolved.
+	put, resolved int64
+
+	changed chan struct{} // closed and replaced when waiters must look again
+	waiters int
+
+	loss  loss // not yet reported
+	stats Stats
+}
+
+// Stats counts what a producer has done since it was made. At any time
+// Messages = Confirmed + NotSent + what is on its way.
+type Stats struct {
+	Messages  int64 // taken by Send
+	Bytes     int64 // of their entries: payloads and 9 bytes each
+	Confirmed int64 // messages that a broker has read or, with acks, acknowledged
+	NotSent   int64 // messages reported, or to be reported, by a NotSentError
+	Requests  int64 // encoded
+	Writes    int64 // system calls that were asked for
+	Connects  int64
+}
+
+// New connects to one of the brokers and returns a producer, which must be
+// closed. ctx bounds only the connecting.
+func New(ctx context.Context, cfg Config) (*Producer, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	p := &Producer{
+		cfg:     cfg,
+		stopped: make(chan struct{}),
+		wake:    make(chan struct{}, 1),
+		changed: make(chan struct{}),
+		batches: map[batchKey]*batch{},
+	}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, err := p.connect(ctx); err != nil {
+		p.cancel()
+		return nil, err
+	}
+	go p.run()
+	return p, nil
+}
+
+// Stats returns the counts so far.
+func (p *Producer) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stats
+}
+
+// wait releases mu until something has changed or ctx ends.
+func (p *Producer) wait(ctx context.Context) error {
+	p.waiters++
+	changed := p.changed
+	p.mu.Unlock()
+	var err error
+	select {
+	case <-changed:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	p.mu.Lock()
+	p.waiters--
+	return err
+}
+
+// broadcast lets all waiters look again.
+func (p *Producer) broadcast() {
+	if p.waiters > 0 {
+		close(p.changed)
+		p.changed = make(chan struct{})
+	}
+}
+
+// signal wakes the writer goroutine if it is idle. A busy one looks by itself.
+func (p *Producer) signal() {
+	if p.idle {
+		p.idle = false
+		select {
+		case p.wake <- struct{}{}:
+		default:
+		}
+	}
+}

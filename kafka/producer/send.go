@@ -1,0 +1,189 @@
+package producer
+
+import (
+	"context"
+	"fmt"
+
+	"kafkalab/kafka/client"
+	"kafkalab/kafka/message"
+	"kafkalab/kafka/wire"
+)
+
+// Send publishes payloads to a partition of a topic; partition -1 lets the
+// broker choose, which an acknowledged producer cannot. Synchronously all
+// payloads become one message set of one request, and Send returns when it is
+// in the buffer or, with acks, acknowledged. Asynchronously each payload joins
+// the open batch of its partition.
+//
+// Send waits while the buffer is full. It does not keep the payloads. After an
+// error none of the payloads was taken, with three exceptions: a
+// [*PartialError] tells how many were; when an acknowledgement fails or ctx
+// ends while it is awaited, the set may be in the log.
+func (p *Producer) Send(ctx context.Context, topic string, partition int32, payloads ...[]byte) error {
+	if len(payloads) == 0 {
+		return nil
+	}
+	p.mu.Lock()
+	size, err := p.admit(topic, partition, payloads)
+	if err != nil {
+		p.mu.Unlock()
+		return err
+	}
+	switch {
+	case p.cfg.Async:
+		err = p.sendAsync(ctx, topic, partition, payloads)
+	case p.cfg.NoCoalesce || p.cfg.Acks != AcksNone:
+		err = p.sendDirect(ctx, topic, partition, payloads, size)
+	default:
+		if err = p.waitRoom(ctx, wire.ProduceHeaderSize(topic)+size); err == nil {
+			p.encode(topic, partition, payloads, size, nil)
+			p.signal()
+		}
+	}
+	p.mu.Unlock()
+	return err
+}
+
+// PartialError is returned by an asynchronous Send that had to stop: the first
+// Taken payloads were taken, the others were not.
+type PartialError struct {
+	Taken int
+	Err   error
+}
+
+func (e *PartialError) Error() string {
+	return fmt.Sprintf("%d payloads were taken: %v", e.Taken, e.Err)
+}
+func (e *PartialError) Unwrap() error { return e.Err }
+
+// admit checks what Send was given and returns the size of the message set.
+func (p *Producer) admit(topic string, partition int32, payloads [][]byte) (int, error) {
+	if p.closing {
+		return 0, ErrClosed
+	}
+	if err := p.takeLoss(); err != nil {
+		return 0, err
+	}
+	if topic != p.topic {
+		if err := message.CheckTopic(topic); err != nil {
+			return 0, fmt.Errorf("send: %w", err)
+		}
+		p.topic = topic
+	}
+	if partition < -1 {
+		return 0, fmt.Errorf("send to %s: partition %d: give one from 0 on, or -1 for any", topic, partition)
+	}
+	if partition < 0 && p.cfg.Acks != AcksNone {
+		return 0, fmt.Errorf("send to %s: partition -1 cannot be acknowledged: name the partition", topic)
+	}
+	size := 0
+	for i, payload := range payloads {
+		if len(payload) > p.cfg.MaxMessageBytes {
+			return 0, fmt.Errorf("send to %s-%d: payload %d of %d has %d bytes, at most %d are allowed: %w",
+				topic, partition, i+1, len(payloads), len(payload), p.cfg.MaxMessageBytes, ErrTooLarge)
+		}
+		size += message.EntrySize(len(payload))
+	}
+	if !p.cfg.Async && size > wire.MaxRequestSize-1024 {
+		return 0, fmt.Errorf("send to %s-%d: %d payloads make a message set of %d bytes, at most %d fit a request: send fewer at a time: %w",
+			topic, partition, len(payloads), size, wire.MaxRequestSize-1024, ErrTooLarge)
+	}
+	return size, nil
+}
+
+// hasRoom reports whether a request of n bytes fits the buffer. One that is
+// larger than the whole buffer fits an empty one.
+func (p *Producer) hasRoom(n int) bool {
+	if p.cfg.Acks != AcksNone {
+		waiting := len(p.fill.requests)
+		if p.link != nil {
+			waiting += len(p.link.inflight)
+		}
+		if waiting >= p.cfg.MaxInFlight {
+			return false
+		}
+	}
+	return len(p.fill.b) == 0 || len(p.fill.b)+n <= p.cfg.MaxBufferBytes
+}
+
+// waitRoom waits until a request of n bytes fits the buffer. It gives up when
+// no broker can be reached.
+func (p *Producer) waitRoom(ctx context.Context, n int) error {
+	failures := p.failures
+	for !p.hasRoom(n) {
+		p.signal()
+		if err := p.wait(ctx); err != nil {
+			return fmt.Errorf("send: buffer of %d bytes is full: %w", len(p.fill.b), err)
+		}
+		if p.closing {
+			return ErrClosed
+		}
+		if p.failures != failures {
+			return fmt.Errorf("send: buffer of %d bytes is full: %w", len(p.fill.b), p.dialErr)
+		}
+	}
+	return nil
+}
+
+// encode appends one request with all payloads to the buffer.
+func (p *Producer) encode(topic string, partition int32, payloads [][]byte, size int, result chan error) {
+	if p.cfg.Acks == AcksNone {
+		p.fill.b = wire.AppendProduceHeader(p.fill.b, topic, partition, size)
+	} else {
+		p.fill.b = wire.AppendAckedProduceHeader(p.fill.b, topic, partition, size)
+	}
+	for _, payload := range payloads {
+		p.fill.b = message.Append(p.fill.b, payload)
+	}
+	c := count{int64(len(payloads)), int64(size)}
+	p.stats.Messages += c.messages
+	p.stats.Bytes += c.bytes
+	p.finish(c, result)
+}
+
+// finish ends the request that was just put into the buffer.
+func (p *Producer) finish(c count, result chan error) {
+	p.fill.count.add(c)
+	p.stats.Requests++
+	if p.cfg.Acks == AcksNone {
+		return
+	}
+	p.fill.b = wire.AppendAckedProduceTail(p.fill.b, p.cfg.Acks.wire(), client.Millis(p.cfg.AckTimeout))
+	p.fill.requests = append(p.fill.requests, request{c, result})
+	p.put++
+}
+
+// sendDirect writes the request from the caller's own goroutine and, with
+// acks, waits for its answer.
+func (p *Producer) sendDirect(ctx context.Context, topic string, partition int32, payloads [][]byte, size int) error {
+	for p.writing || len(p.fill.b) > 0 || !p.hasRoom(size) {
+		if err := p.wait(ctx); err != nil {
+			return fmt.Errorf("send to %s-%d: %w", topic, partition, err)
+		}
+		if p.closing {
+			return ErrClosed
+		}
+	}
+	var result chan error
+	if p.cfg.Acks != AcksNone {
+		result = make(chan error, 1)
+	}
+	p.encode(topic, partition, payloads, size, result)
+	if err := p.drain(ctx, false); err != nil {
+		return fmt.Errorf("send to %s-%d: %w", topic, partition, err)
+	}
+	if result == nil {
+		return nil
+	}
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	select {
+	case err := <-result:
+		if err != nil {
+			return fmt.Errorf("send to %s-%d: %w", topic, partition, err)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("send to %s-%d: no acknowledgement yet, so it may or may not be in the log: %w", topic, partition, ctx.Err())
+	}
+}

@@ -1,0 +1,204 @@
+package producer
+
+import (
+	"context"
+	"time"
+
+	"kafkalab/kafka/client"
+	"kafkalab/kafka/wire"
+)
+
+// confirmInterval is how often an unacknowledged producer asks whether what it
+// has written was read: it bounds what a broken connection leaves in doubt.
+const confirmInterval = time.Second
+
+// run is the writer goroutine: it writes what has gathered as soon as the last
+// write has returned, closes batches that are due, and sends barriers.
+func (p *Producer) run() {
+	defer close(p.stopped)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.ctx.Err() == nil {
+		now := time.Now()
+		due := p.closeDue(now)
+		if !p.writing && p.hasWork(now) {
+			if err := p.drain(p.ctx, true); err != nil {
+				p.cfg.Logger.Warn("write failed", "error", err)
+			}
+			continue
+		}
+		if l := p.link; l != nil && l.unconfirmed.messages > 0 && !l.barrier {
+			if t := l.lastBarrier.Add(confirmInterval); due.IsZero() || t.Before(due) {
+				due = t
+			}
+		}
+		var expired <-chan time.Time
+		if !due.IsZero() {
+			timer.Reset(time.Until(due))
+			expired = timer.C
+		}
+		p.idle = true
+		p.mu.Unlock()
+		select {
+		case <-p.wake:
+		case <-expired:
+		case <-p.ctx.Done():
+		}
+		p.mu.Lock()
+		p.idle = false
+	}
+}
+
+// hasWork reports whether there is something to write.
+func (p *Producer) hasWork(now time.Time) bool {
+	return len(p.fill.b) > 0 || p.wantsBarrier(now)
+}
+
+// wantsBarrier reports whether a barrier is to be sent behind what is written
+// next.
+func (p *Producer) wantsBarrier(now time.Time) bool {
+	l := p.link
+	if p.cfg.Acks != AcksNone || l == nil || l.barrier || l.unconfirmed.messages+p.fill.count.messages == 0 {
+		return false
+	}
+	return p.wanted > p.confirmed || now.Sub(l.lastBarrier) >= confirmInterval
+}
+
+// drain writes what has gathered over the connection, which it makes if need
+// be. mu is held, writing is not set. Of what could not be written, requests
+// that were not begun stay for the next connection if retain is set; the
+// others are lost and reported. Without retain the error is the report.
+func (p *Producer) drain(ctx context.Context, retain bool) error {
+	p.writing = true
+	defer func() {
+		p.writing = false
+		p.settleRounds()
+		if p.hasWork(time.Now()) {
+			p.signal()
+		}
+		p.broadcast()
+	}()
+	l, err := p.connect(ctx)
+	if err != nil {
+		if !retain {
+			p.discard(&p.fill)
+		}
+		return err
+	}
+	barrier := p.wantsBarrier(time.Now())
+	out := p.fill
+	p.fill, p.spare = p.spare, buffer{}
+	l.inflight = append(l.inflight, out.requests...)
+	p.closeFull()
+	p.broadcast() // there is room again
+	data := len(out.b)
+	answers := l.answers(p, out, barrier)
+	if barrier {
+		out.b = wire.AppendOffsets(out.b, p.topic, 0, wire.TimeLatest, 1)
+		l.startBarrier(p.wanted, out.count)
+	}
+	p.mu.Unlock()
+	n, writes, err := p.write(ctx, l, out.b, answers)
+	p.mu.Lock()
+	p.stats.Writes += int64(writes)
+	if err == nil {
+		l.unconfirmed.add(out.count)
+	} else {
+		p.writeFailed(l, &out, data, n, retain, err)
+	}
+	if err != nil || l.err != nil {
+		p.broke(l, err)
+	}
+	out.reset(p.cfg.MaxBufferBytes)
+	p.spare = out
+	if !retain && n >= data {
+		return nil // only the barrier behind it failed; what that means has been noted
+	}
+	return err
+}
+
+// write writes requests, with one system call or with one for each.
+func (p *Producer) write(ctx context.Context, l *link, b []byte, answers []client.Answer) (n, writes int, err error) {
+	if len(b) == 0 {
+		return 0, 0, nil
+	}
+	if !p.cfg.NoCoalesce {
+		n, err = l.conn.Send(ctx, b, answers...)
+		return n, 1, err
+	}
+	for n < len(b) && err == nil {
+		// With acks each request has an answer; without, only a barrier has,
+		// and it comes last.
+		end, mine := n+frameSize(b[n:]), answers
+		switch {
+		case p.cfg.Acks != AcksNone:
+			mine, answers = answers[:1], answers[1:]
+		case end < len(b):
+			mine = nil
+		}
+		var m int
+		m, err = l.conn.Send(ctx, b[n:end], mine...)
+		n += m
+		writes++
+	}
+	return n, writes, err
+}
+
+// writeFailed sorts the requests of a failed write, of whose first data bytes
+// n were written: complete ones may have arrived, the one that was cut has not
+// (a broker reads whole requests), the rest can still be sent.
+func (p *Producer) writeFailed(l *link, out *buffer, data, n int, retain bool, err error) {
+	frames, end, cutEnd := wholeFrames(out.b[:data], min(n, data))
+	if !retain {
+		cutEnd = data
+	}
+	l.unconfirmed.add(countFrames(out.b[:end]))
+	rest := buffer{b: out.b[cutEnd:data], count: countFrames(out.b[cutEnd:data])}
+	if p.cfg.Acks != AcksNone {
+		// The last of inflight are out's, in the same order.
+		mine := l.inflight[len(l.inflight)-len(out.requests):]
+		cut := mine[frames:]
+		if retain && cutEnd > end {
+			cut = mine[frames : frames+1]
+		} else if retain {
+			cut = nil
+		}
+		p.resolved += int64(len(cut))
+		rest.requests = append(rest.requests, mine[frames+len(cut):]...)
+		l.inflight = l.inflight[:len(l.inflight)-len(out.requests)+frames]
+	}
+	lost := countFrames(out.b[end:cutEnd])
+	if !retain {
+		p.untake(lost)
+		return
+	}
+	p.lose(lost, false, err)
+	if len(rest.b) > 0 {
+		old := out.b
+		out.b = p.fill.prepend(rest, old)
+	}
+}
+
+// discard empties a buffer whose only request is reported by the Send that
+// made it.
+func (p *Producer) discard(b *buffer) {
+	p.untake(b.count)
+	p.resolved += int64(len(b.requests))
+	b.reset(p.cfg.MaxBufferBytes)
+}
+
+// untake corrects the counts for messages that Send says it has not taken.
+func (p *Producer) untake(c count) {
+	p.stats.Messages -= c.messages
+	p.stats.Bytes -= c.bytes
+}
+
+// settleRounds confirms all rounds of Flush when nothing is left that could be
+// confirmed: after a broken connection whose losses have been noted.
+func (p *Producer) settleRounds() {
+	if len(p.fill.b) == 0 && (p.link == nil || p.link.unconfirmed.messages == 0) {
+		p.confirmed = p.wanted
+	}
+}
