@@ -43,8 +43,12 @@ func Draw(dir, out string) ([]string, error) {
 			}
 		}
 	}
+	page, err := Page(r)
+	if err != nil {
+		return written, err
+	}
 	path := filepath.Join(out, "tables.md")
-	if err := os.WriteFile(path, []byte(Tables(r)), 0o644); err != nil {
+	if err := os.WriteFile(path, page, 0o644); err != nil {
 		return written, err
 	}
 	return append(written, path), nil
@@ -84,6 +88,3 @@ func write(f figure, base string, r *resultfile.Result) ([]string, error) {
 	}
 	return written, nil
 }
-
-// Tables is a placeholder until tables.go is written.
-func Tables(r *resultfile.Result) string { return "" }

@@ -61,7 +61,7 @@ func (m *maker) make(t testing.TB) string {
 	}}
 	started := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	w, err := resultfile.Create(dir, resultfile.Run{
-		Started: started, Ended: started.Add(time.Hour), Commit: "0123456789abcdef0123", Command: "synthetic: no system was measured",
+		Started: started, Ended: started.Add(time.Hour), Commit: "0123456789abcdef0123", Command: "testbed run (synthetic: no system was measured)",
 		Testbed:  resultfile.Testbed{Kind: "netns", Emulated: true, ClientHost: resultfile.Host{Name: "client", Facts: host.Facts}, BrokerHost: host, LinkGoodputMbps: 940.6, LinkReverseGoodputMbps: 941.2, LinkNote: "invented"},
 		Messages: m.messages, Repeat: m.repeat, CapSeconds: 45, Scenarios: m.scenario,
 	})

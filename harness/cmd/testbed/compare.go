@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/pflag"
+
+	"kafkalab/plots"
+	"kafkalab/results/resultfile"
+)
+
+func compareCommand() command {
+	return command{name: "compare", summary: "print rates and ratios of a run, or two runs side by side", run: runCompare}
+}
+
+func runCompare(_ context.Context, args []string, std stdio) error {
+	flags := pflag.NewFlagSet("compare", pflag.ContinueOnError)
+	flags.SetOutput(std.Out)
+	asJSON := flags.Bool("json", false, "print the numbers as JSON")
+	asMarkdown := flags.Bool("markdown", false, "print the tables as Markdown")
+	flags.Usage = func() {
+		fmt.Fprint(std.Out, `Usage: testbed compare DIR [DIR] [--json | --markdown]
+
+With one run: its rates, how many times as fast each system is as RabbitMQ and
+ActiveMQ, and what it cost. With two: each system's rate in the first and in the
+second run, and whether they differ beyond chance.
+
+`, flags.FlagUsages(), `
+Example:
+  testbed compare results/reference/full results/local/20261130T120000Z-fig4-producer
+`)
+	}
+	if err := flags.Parse(args); err != nil {
+		return parseFailure(err)
+	}
+	if flags.NArg() < 1 || flags.NArg() > 2 {
+		return usagef("one or two folders of runs are wanted, not %d", flags.NArg())
+	}
+	if *asJSON && *asMarkdown {
+		return usagef("--json and --markdown exclude each other")
+	}
+	var runs []*resultfile.Result
+	for _, dir := range flags.Args() {
+		r, err := resultfile.Read(dir)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, r)
+	}
+	if len(runs) == 2 {
+		c := plots.Compare(runs[0], runs[1])
+		return printAs(std.Out, *asJSON, *asMarkdown, c, c.Text, c.Markdown)
+	}
+	r := runs[0]
+	return printAs(std.Out, *asJSON, *asMarkdown, plots.RatesOf(r),
+		func(w io.Writer) error { return plots.RatesTable(w, r) },
+		func(w io.Writer) error { return plots.RatesMarkdown(w, r) })
+}
+
+func printAs(w io.Writer, asJSON, asMarkdown bool, numbers any, text, markdown func(io.Writer) error) error {
+	switch {
+	case asJSON:
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(numbers)
+	case asMarkdown:
+		return markdown(w)
+	}
+	return text(w)
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kafkalab/plots"
+	"kafkalab/results/resultfile"
+)
+
+// syntheticRun makes a result folder of invented numbers.
+func syntheticRun(t *testing.T, name string, rate float64) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), name)
+	system := func(driver string) resultfile.System {
+		return resultfile.System{ID: driver, Label: "Synthetic " + driver, Driver: driver, Role: resultfile.RoleSystem}
+	}
+	w, err := resultfile.Create(dir, resultfile.Run{
+		Started: time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC), Messages: 1000, Repeat: 1,
+		Scenarios: []resultfile.Scenario{{Name: "made-up", Title: "Synthetic", Work: resultfile.Produce, PayloadBytes: 200,
+			Systems: []resultfile.System{system("kafka"), system("rabbitmq")}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for i, driver := range []string{"kafka", "rabbitmq"} {
+		seconds := 1000 / rate * float64(1+9*i)
+		a := resultfile.Attempt{ID: driver, Scenario: "made-up", System: driver, Repetition: 1, Order: i + 1, Outcome: resultfile.Valid,
+			Messages: 1000, PayloadBytes: 200_000, StoredBytes: 209_000, Seconds: seconds}
+		points := []resultfile.Point{{}, {Seconds: seconds / 2, Messages: 500, Bytes: 100_000, Arrived: 500}, {Seconds: seconds, Messages: 1000, Bytes: 200_000, Arrived: 1000}}
+		if err := w.PutAttempt(a, points, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func call(run func(context.Context, []string, stdio) error, args ...string) (out string, err error) {
+	var b bytes.Buffer
+	err = run(context.Background(), args, stdio{Out: &b, Err: &b})
+	return b.String(), err
+}
+
+func TestPlotWritesBesideTheResults(t *testing.T) {
+	dir := syntheticRun(t, "one", 1000)
+	out, err := call(runPlot, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"made-up.png", "made-up.svg", "made-up.pdf", "made-up-log.png", "tables.md"} {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); err != nil || !strings.Contains(out, path+"\n") {
+			t.Errorf("%s: %v; output %s", name, err, out)
+		}
+	}
+}
+
+func TestPlotOfSeveralRuns(t *testing.T) {
+	to := filepath.Join(t.TempDir(), "to")
+	if _, err := call(runPlot, syntheticRun(t, "one", 1000), syntheticRun(t, "two", 900), "--out", to); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"one/made-up.svg", "two/made-up.svg"} {
+		if _, err := os.Stat(filepath.Join(to, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestCompare(t *testing.T) {
+	a, b := syntheticRun(t, "one", 1000), syntheticRun(t, "two", 900)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{a}, "10.0 (10.0 .. 10.0)"},
+		{[]string{a, "--markdown"}, "| Synthetic kafka | 10.0 (10.0 .. 10.0) |"},
+		{[]string{a, b}, "0.90 (0.90 .. 0.90)"},
+		{[]string{a, b, "--markdown"}, "## one, then two"},
+	} {
+		out, err := call(runCompare, c.args...)
+		if err != nil || !strings.Contains(out, c.want) {
+			t.Errorf("%v: %v, output lacks %q:\n%s", c.args, err, c.want, out)
+		}
+	}
+	out, err := call(runCompare, a, "--json")
+	var rates []plots.Rates
+	if err != nil || json.Unmarshal([]byte(out), &rates) != nil || rates[0].Systems[0].Against[0].Ratio.Median != 10 {
+		t.Errorf("JSON: %v\n%s", err, out)
+	}
+}
+
+func TestPlotAndCompareUsage(t *testing.T) {
+	for _, c := range []struct {
+		run   func(context.Context, []string, stdio) error
+		args  []string
+		usage bool
+		want  string
+	}{
+		{runPlot, nil, true, "name the folder of a run"},
+		{runPlot, []string{"--outt", "x"}, true, "unknown flag"},
+		{runPlot, []string{filepath.Join(t.TempDir(), "none")}, false, "holds no run"},
+		{runCompare, nil, true, "one or two folders"},
+		{runCompare, []string{"a", "b", "c"}, true, "not 3"},
+		{runCompare, []string{"a", "--json", "--markdown"}, true, "exclude each other"},
+		{runCompare, []string{t.TempDir()}, false, "holds no run"},
+	} {
+		_, err := call(c.run, c.args...)
+		var u usageError
+		if err == nil || errors.As(err, &u) != c.usage || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v", c.args, err)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package plots
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Cells of the tables. What was not measured is a dash.
+const unknown = "–"
+
+// tripled is a median to three digits.
+func tripled(s Summary) string {
+	if s.N == 0 {
+		return unknown
+	}
+	return number(roundTo3(s.Median))
+}
+
+// span is the lowest and the highest of several measurements.
+func span(s Summary) string {
+	if s.N < 2 {
+		return unknown
+	}
+	return number(roundTo3(s.Min)) + " .. " + number(roundTo3(s.Max))
+}
+
+func interval(s Summary) string {
+	if s.Low == nil {
+		return "too few"
+	}
+	return number(roundTo3(*s.Low)) + " .. " + number(roundTo3(*s.High))
+}
+
+func decimals(s Summary, places int) string {
+	if s.N == 0 {
+		return unknown
+	}
+	if s.Median >= 1000 {
+		return number(s.Median)
+	}
+	return strconv.FormatFloat(s.Median, 'f', places, 64)
+}
+
+func percent(r *Ratio) string {
+	if r == nil {
+		return unknown
+	}
+	return strconv.FormatFloat(100*r.Median, 'f', 1, 64) + " %"
+}
+
+// times is a ratio with its range.
+func times(r *Ratio) string {
+	if r == nil {
+		return unknown
+	}
+	return fmt.Sprintf("%s (%s .. %s)", factor(r.Median), factor(r.Min), factor(r.Max))
+}
+
+func factor(v float64) string {
+	switch {
+	case v >= 100:
+		return number(v)
+	case v >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+// firstOf cuts a long reason at its first sentence or clause.
+func firstOf(reason string) string {
+	const most = 60
+	if i := strings.IndexAny(reason, ";\n"); i >= 0 {
+		reason = reason[:i]
+	}
+	if r := []rune(reason); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return reason
+}

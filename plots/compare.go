@@ -1,0 +1,145 @@
+package plots
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"kafkalab/results/resultfile"
+)
+
+// Comparison sets two runs side by side.
+type Comparison struct {
+	First  string `json:"first"` // names of the runs
+	Second string `json:"second"`
+	// Caveats are differences between the runs that make the numbers differ
+	// for reasons other than the systems.
+	Caveats []string   `json:"caveats"`
+	Systems []Compared `json:"systems"`
+}
+
+// Compared is one system of one scenario in both runs.
+type Compared struct {
+	Scenario string  `json:"scenario"`
+	System   string  `json:"system"`
+	Label    string  `json:"label"`
+	First    Summary `json:"first"` // messages per second
+	Second   Summary `json:"second"`
+	// Ratio is second over first, nil when one of them has no valid attempt.
+	Ratio        *Ratio  `json:"ratio"`
+	P            float64 `json:"p"` // of the Mann-Whitney U test
+	Verdict      string  `json:"verdict"`
+	FirstMicros  Summary `json:"first_broker_cpu_us_per_message"`
+	SecondMicros Summary `json:"second_broker_cpu_us_per_message"`
+}
+
+// Compare compares two runs, system by system, in the order of the first one
+// and then what only the second one has.
+func Compare(a, b *resultfile.Result) Comparison {
+	c := Comparison{First: a.Run.Name, Second: b.Run.Name, Caveats: caveats(a.Run, b.Run)}
+	type key struct{ scenario, system string }
+	seen := make(map[key]bool)
+	for _, r := range []*resultfile.Result{a, b} {
+		for _, s := range r.Run.Scenarios {
+			for _, y := range s.Systems {
+				k := key{s.Name, y.ID}
+				if seen[k] {
+					continue
+				}
+				seen[k] = true
+				c.Systems = append(c.Systems, compared(a, b, s, y))
+			}
+		}
+	}
+	return c
+}
+
+func compared(a, b *resultfile.Result, s resultfile.Scenario, y resultfile.System) Compared {
+	as, bs := validAttempts(a, s, y), validAttempts(b, s, y)
+	c := Compared{
+		Scenario: s.Name, System: y.ID, Label: y.Label,
+		First: ratesOf(as), Second: ratesOf(bs),
+		FirstMicros: summaryOf(as, brokerMicros), SecondMicros: summaryOf(bs, brokerMicros),
+	}
+	c.Ratio = ratio(c.Second, c.First)
+	c.P, c.Verdict = verdict(valuesOf(as, rate), valuesOf(bs, rate))
+	return c
+}
+
+// caveats lists in what else than the systems two runs differ.
+func caveats(a, b resultfile.Run) []string {
+	out := []string{}
+	differ := func(what, first, second string) {
+		if first != second {
+			out = append(out, fmt.Sprintf("%s: %s, then %s", what, first, second))
+		}
+	}
+	differ("testbed", a.Testbed.Kind, b.Testbed.Kind)
+	differ("messages", number(float64(a.Messages)), number(float64(b.Messages)))
+	for _, name := range []string{"processor", "cores", "memory", "kernel"} {
+		differ("broker host's "+name, a.Testbed.BrokerHost.Fact(name), b.Testbed.BrokerHost.Fact(name))
+	}
+	if x, y := a.Testbed.LinkGoodputMbps, b.Testbed.LinkGoodputMbps; math.Abs(x-y) > 0.02*max(x, y) {
+		differ("link's goodput, Mbit/s", number(x), number(y))
+	}
+	for _, s := range a.Scenarios {
+		for _, t := range b.Scenarios {
+			if s.Name != t.Name {
+				continue
+			}
+			differ(s.Name+": message bytes", strconv.Itoa(s.PayloadBytes), strconv.Itoa(t.PayloadBytes))
+			for _, y := range s.Systems {
+				for _, z := range t.Systems {
+					if y.ID == z.ID {
+						differ(s.Name+": version of "+y.Label, version(y), version(z))
+						differ(s.Name+": options of "+y.Label, options(y.Options), options(z.Options))
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+func version(y resultfile.System) string {
+	for _, s := range y.Settings {
+		if s.Row == "version" {
+			return s.Value
+		}
+	}
+	return unknown
+}
+
+// Text writes the comparison for a terminal.
+func (c Comparison) Text(w io.Writer) error { return c.write(w, asText) }
+
+// Markdown writes the comparison as Markdown.
+func (c Comparison) Markdown(w io.Writer) error { return c.write(w, asMarkdown) }
+
+func (c Comparison) write(w io.Writer, as format) error {
+	if _, err := fmt.Fprintf(w, as.heading, c.First+", then "+c.Second); err != nil {
+		return err
+	}
+	t := &table{
+		head: []string{"scenario", "system", "messages/s", "then", "ratio (lowest .. highest)", "broker CPU, µs/message", "then", "verdict"},
+		left: map[int]bool{1: true, 7: true},
+	}
+	for _, y := range c.Systems {
+		t.add(y.Scenario, y.Label, tripled(y.First), tripled(y.Second), times(y.Ratio), decimals(y.FirstMicros, 2), decimals(y.SecondMicros, 2), y.Verdict)
+	}
+	if err := as.table(t, w); err != nil {
+		return err
+	}
+	for i, caveat := range c.Caveats {
+		if i == 0 {
+			if _, err := fmt.Fprint(w, "\nThe runs differ in more than the systems:\n\n"); err != nil {
+				return err
+			}
+		}
+		if _, err := fmt.Fprintf(w, "- %s\n", caveat); err != nil {
+			return err
+		}
+	}
+	return nil
+}

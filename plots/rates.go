@@ -1,0 +1,301 @@
+package plots
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"kafkalab/results/paper"
+	"kafkalab/results/resultfile"
+)
+
+// Rates is what a run says of one scenario, in numbers.
+type Rates struct {
+	Scenario string          `json:"scenario"`
+	Title    string          `json:"title"`
+	Work     resultfile.Work `json:"work"`
+	Limit    *Limit          `json:"limit,omitempty"` // nil: none was measured
+	Systems  []SystemRates   `json:"systems"`
+}
+
+// Limit is the physical limit that rates are held against: the lowest of those
+// that the scenario measured, else the goodput of the link before the run.
+type Limit struct {
+	Label          string  `json:"label"`
+	BytesPerSecond Summary `json:"bytes_per_second"`
+}
+
+// SystemRates is a row of the table of rates. Every summary is over the valid
+// attempts.
+type SystemRates struct {
+	System   string `json:"system"` // its ID
+	Label    string `json:"label"`
+	Driver   string `json:"driver"`
+	Role     string `json:"role"`
+	Attempts int    `json:"attempts"`
+	Valid    int    `json:"valid"`
+	Absent   string `json:"absent,omitempty"` // why none is valid
+
+	MessagesPerSecond Summary `json:"messages_per_second"`
+	// LogBytesPerSecond counts a message in the system's own format.
+	LogBytesPerSecond Summary `json:"log_bytes_per_second"`
+	// OfLimit is LogBytesPerSecond over the limit's, 1 for all of it.
+	OfLimit *Ratio `json:"of_limit,omitempty"`
+	// Against holds the rate over those of the systems compared with.
+	Against []Against `json:"against,omitempty"`
+
+	ClientMessagesPerSecond Summary `json:"client_messages_per_second"` // the client's own view
+	BrokerMicrosPerMessage  Summary `json:"broker_cpu_us_per_message"`
+	ClientMicrosPerMessage  Summary `json:"client_cpu_us_per_message"`
+	FormatBytesPerMessage   Summary `json:"format_bytes_per_message"`
+	DiskBytesPerMessage     Summary `json:"disk_bytes_per_message"`
+}
+
+// Against is how many times faster a system is than another one.
+type Against struct {
+	System string `json:"system"` // the other's ID
+	Ratio  *Ratio `json:"ratio"`  // nil: one of them was not measured
+}
+
+// RatesOf computes the numbers of a run, scenario by scenario.
+func RatesOf(r *resultfile.Result) []Rates {
+	var out []Rates
+	for _, s := range r.Run.Scenarios {
+		t := Rates{Scenario: s.Name, Title: s.Title, Work: s.Work, Limit: limitOf(r, s)}
+		peers := peersOf(s)
+		for _, y := range s.Systems {
+			t.Systems = append(t.Systems, systemRates(r, s, y, t.Limit, peers))
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+func systemRates(r *resultfile.Result, s resultfile.Scenario, y resultfile.System, limit *Limit, peers []resultfile.System) SystemRates {
+	valid := validAttempts(r, s, y)
+	row := SystemRates{
+		System: y.ID, Label: y.Label, Driver: y.Driver, Role: y.Role,
+		Attempts: len(attempts(r, s, y)), Valid: len(valid),
+		MessagesPerSecond:       summaryOf(valid, rate),
+		LogBytesPerSecond:       summaryOf(valid, logRate),
+		ClientMessagesPerSecond: summaryOf(valid, clientRate),
+		BrokerMicrosPerMessage:  summaryOf(valid, brokerMicros),
+		ClientMicrosPerMessage:  summaryOf(valid, clientMicros),
+		FormatBytesPerMessage:   summaryOf(valid, formatBytes),
+		DiskBytesPerMessage:     summaryOf(valid, storeBytes),
+	}
+	if row.Valid == 0 {
+		row.Absent = whyAbsent(r, s, y)
+	}
+	if y.Role == resultfile.RoleLimit {
+		return row
+	}
+	if limit != nil {
+		row.OfLimit = ratio(row.LogBytesPerSecond, limit.BytesPerSecond)
+	}
+	for _, p := range peers {
+		a := Against{System: p.ID}
+		if p.ID != y.ID {
+			a.Ratio = ratio(row.MessagesPerSecond, ratesOf(validAttempts(r, s, p)))
+		}
+		row.Against = append(row.Against, a)
+	}
+	return row
+}
+
+// peersOf returns the systems that the others are compared with: RabbitMQ and
+// ActiveMQ as in the paper's figure, in each of their modes.
+func peersOf(s resultfile.Scenario) []resultfile.System {
+	var peers []resultfile.System
+	for _, y := range s.Systems {
+		if y.Role == resultfile.RoleSystem && (y.Driver == "rabbitmq" || y.Driver == "activemq") {
+			peers = append(peers, y)
+		}
+	}
+	return peers
+}
+
+func limitOf(r *resultfile.Result, s resultfile.Scenario) *Limit {
+	var lowest *Limit
+	for _, y := range s.Systems {
+		if y.Role != resultfile.RoleLimit {
+			continue
+		}
+		rates := summaryOf(validAttempts(r, s, y), logRate)
+		if rates.N > 0 && (lowest == nil || rates.Median < lowest.BytesPerSecond.Median) {
+			lowest = &Limit{Label: y.Label, BytesPerSecond: rates}
+		}
+	}
+	if lowest != nil {
+		return lowest
+	}
+	mbps := r.Run.Testbed.LinkGoodputMbps
+	if s.Work == resultfile.Consume {
+		mbps = r.Run.Testbed.LinkReverseGoodputMbps
+	}
+	if mbps <= 0 {
+		return nil
+	}
+	return &Limit{Label: "the link's TCP goodput before the run", BytesPerSecond: Summarise([]float64{mbps * 1e6 / 8})}
+}
+
+// RatesTable writes, for a terminal, the tables of every scenario: the rates,
+// how many times as fast as RabbitMQ and ActiveMQ that is, and what it cost.
+func RatesTable(w io.Writer, r *resultfile.Result) error { return writeRates(w, r, asText) }
+
+// RatesMarkdown writes the same tables as Markdown.
+func RatesMarkdown(w io.Writer, r *resultfile.Result) error { return writeRates(w, r, asMarkdown) }
+
+func writeRates(w io.Writer, r *resultfile.Result, as format) error {
+	for i, t := range RatesOf(r) {
+		if i > 0 {
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+		}
+		if _, err := fmt.Fprintf(w, as.heading, t.Title); err != nil {
+			return err
+		}
+		if err := t.write(w, as); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t Rates) write(w io.Writer, as format) error {
+	if err := as.table(t.rates(), w); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(w, "\n%s\n\n", as.paragraph(t.notes())); err != nil {
+		return err
+	}
+	if len(t.peers()) > 0 {
+		if err := as.table(t.ratios(), w); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+	}
+	return as.table(t.costs(), w)
+}
+
+// rates is the table of what was reached.
+func (t Rates) rates() *table {
+	intervals := t.anyInterval()
+	out := &table{head: []string{"system", "messages/s", "lowest .. highest", "of the limit", "valid"}}
+	if intervals {
+		out.head = slices.Insert(out.head, 3, "95 % interval")
+	}
+	for _, y := range t.Systems {
+		valid := fmt.Sprintf("%d of %d", y.Valid, y.Attempts)
+		if y.Absent != "" {
+			valid = firstOf(y.Absent)
+		}
+		cells := []string{y.name(), tripled(y.MessagesPerSecond), span(y.MessagesPerSecond), percent(y.OfLimit), valid}
+		if intervals {
+			cells = slices.Insert(cells, 3, interval(y.MessagesPerSecond))
+		}
+		out.add(cells...)
+	}
+	return out
+}
+
+// ratios is the table of how many times faster each system is than the peers.
+func (t Rates) ratios() *table {
+	out := &table{head: []string{"times as fast as"}}
+	labels := make(map[string]string)
+	for _, y := range t.Systems {
+		labels[y.System] = y.Label
+	}
+	for _, id := range t.peers() {
+		out.head = append(out.head, labels[id])
+	}
+	for _, y := range t.Systems {
+		if y.Role == resultfile.RoleLimit {
+			continue
+		}
+		cells := []string{y.name()}
+		for _, a := range y.Against {
+			cells = append(cells, times(a.Ratio))
+		}
+		out.add(cells...)
+	}
+	return out
+}
+
+// costs is the table of what it took.
+func (t Rates) costs() *table {
+	out := &table{head: []string{"system", "client's view, messages/s", "broker CPU, µs/message", "client CPU, µs/message", "format, bytes/message", "disk, bytes/message"}}
+	for _, y := range t.Systems {
+		out.add(y.name(), tripled(y.ClientMessagesPerSecond), decimals(y.BrokerMicrosPerMessage, 2), decimals(y.ClientMicrosPerMessage, 2),
+			decimals(y.FormatBytesPerMessage, 1), decimals(y.DiskBytesPerMessage, 1))
+	}
+	return out
+}
+
+// notes says how to read the tables.
+func (t Rates) notes() string {
+	var b strings.Builder
+	b.WriteString("Median over the valid attempts")
+	if t.Work == resultfile.Produce {
+		b.WriteString(", of what arrived at the broker by its own count")
+	}
+	b.WriteString("; ratios with the lowest and the highest that any two repetitions give.")
+	if !t.anyInterval() {
+		b.WriteString(" Fewer than 6 repetitions: too few for an interval.")
+	}
+	if t.Limit != nil {
+		fmt.Fprintf(&b, " Limit: \"%s\", %s MB/s; a system's share of it is in bytes of its own message format.", t.Limit.Label, number(t.Limit.BytesPerSecond.Median/megabyte))
+	}
+	if marks := t.marks(); len(marks) > 0 {
+		b.WriteString(" In the paper (2011):")
+		for i, m := range marks {
+			if i > 0 {
+				b.WriteString(";")
+			}
+			fmt.Fprintf(&b, " %s %s messages/s", m.Label, number(m.Rate))
+		}
+		b.WriteString(".")
+	}
+	return b.String()
+}
+
+func (t Rates) marks() []paper.Mark {
+	if t.Work == resultfile.Consume {
+		return paper.Marks("5")
+	}
+	return paper.Marks("4")
+}
+
+func (t Rates) peers() []string {
+	for _, y := range t.Systems {
+		if len(y.Against) > 0 {
+			ids := make([]string, len(y.Against))
+			for i, a := range y.Against {
+				ids[i] = a.System
+			}
+			return ids
+		}
+	}
+	return nil
+}
+
+func (t Rates) anyInterval() bool {
+	for _, y := range t.Systems {
+		if y.MessagesPerSecond.Low != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// name is the label with the role where it is not plain.
+func (y SystemRates) name() string {
+	if y.Role == resultfile.RoleExtra {
+		return y.Label + " (extra)"
+	}
+	return y.Label
+}
