@@ -38,7 +38,9 @@ func usagef(format string, args ...any) error {
 
 // commands lists the commands in the order of the help.
 func commands() []command {
-	return []command{}
+	return []command{
+		brokerCommand(), offsetsCommand(), topicsCommand(), logCommand(),
+	}
 }
 
 func main() {
