@@ -42,9 +42,9 @@ while [ -d "$d/processes" ] && [ $tries -lt 200 ]; do
   for f in "$d"/processes/*; do
     [ -e "$f" ] || continue
     p=${f##*/}
-    kill -KILL -- "-$p" 2>/dev/null
+    kill -s KILL -- "-$p" 2>/dev/null
     # Once more after the group is gone: a program may have been about to fork.
-    while kill -KILL -- "-$p" 2>/dev/null && [ $tries -lt 200 ]; do tries=$((tries+1)); sleep 0.05; done
+    while kill -s KILL -- "-$p" 2>/dev/null && [ $tries -lt 200 ]; do tries=$((tries+1)); sleep 0.05; done
     rm -f -- "$f"
   done
   rmdir "$d/processes" 2>/dev/null || sleep 0.05

@@ -106,7 +106,7 @@ setsid /bin/sh -c ': > "$0/$$" || exit 126; echo "kafkalab-pid $$"; exec "$@"' "
 c=$!
 exec 3<&- </dev/null >/dev/null
 wait "$c"; s=$?
-kill -KILL -- "-$c" 2>/dev/null
+kill -s KILL -- "-$c" 2>/dev/null
 rm -f -- "$p/$c"
 exit $s`
 

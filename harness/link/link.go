@@ -185,25 +185,6 @@ func (t tool) shape(ctx context.Context, c Config, e End) error {
 	return err
 }
 
-const congestionFile = "/proc/sys/net/ipv4/tcp_congestion_control"
-
-// setCongestion sets the TCP congestion control, without the program sysctl,
-// which small systems lack.
-func (t tool) setCongestion(ctx context.Context, c Config, e End) error {
-	now, err := run(ctx, "ip", "netns", "exec", e.Namespace, "cat", congestionFile)
-	if err != nil {
-		return err
-	}
-	if strings.TrimSpace(string(now)) == c.Congestion {
-		return nil
-	}
-	err = t.change(ctx, "ip", "netns", "exec", e.Namespace, "sh", "-c", "echo "+c.Congestion+" > "+congestionFile)
-	if err != nil {
-		return fmt.Errorf("this kernel does not offer the congestion control %s: \"modprobe tcp_%s\" may load it: %w", c.Congestion, c.Congestion, err)
-	}
-	return nil
-}
-
 // downWait bounds the removal of a link.
 const downWait = 20 * time.Second
 

@@ -58,16 +58,12 @@ func query(ctx context.Context, into any, args ...string) error {
 func shellWords(args []string) string {
 	words := make([]string, len(args))
 	for i, a := range args {
-		if a == "" || strings.ContainsAny(a, " \t\n'\"\\$`*?[]#~=&|;<>(){}!") && !plainAssignment(a) {
+		if a == "" || strings.ContainsAny(a, " \t\n'\"\\$`*?[]#~&|;<>(){}!") {
 			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
 		}
 		words[i] = a
 	}
 	return strings.Join(words, " ")
-}
-
-func plainAssignment(a string) bool {
-	return strings.Contains(a, "=") && !strings.ContainsAny(a, " \t\n'\"\\$`*?[]#~&|;<>(){}!")
 }
 
 // Rights says what this process lacks to make a link: root rights, or the

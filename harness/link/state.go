@@ -14,12 +14,11 @@ import (
 // recognised as ours, and nobody else's is touched.
 const ourAlias = "kafkalab"
 
-// device is what "ip -json address show" says of a device.
+// device is what "ip -json -details address show" says of a device.
 type device struct {
 	Name      string   `json:"ifname"`
 	Alias     string   `json:"ifalias"`
 	Flags     []string `json:"flags"`
-	Peer      string   `json:"link"` // of a veth whose other end is in the same namespace
 	Addresses []struct {
 		Family string `json:"family"`
 		Local  string `json:"local"`
@@ -61,7 +60,7 @@ func inspect(ctx context.Context, name string) (namespaceState, error) {
 	if !s.exists {
 		return s, nil
 	}
-	if err := query(ctx, &s.devices, "ip", "-netns", name, "-json", "address", "show"); err != nil {
+	if err := query(ctx, &s.devices, "ip", "-netns", name, "-json", "-details", "address", "show"); err != nil {
 		return s, fmt.Errorf("the namespace %s is there but broken, \"ip netns delete %s\" removes it: %w", name, name, err)
 	}
 	pids, err := run(ctx, "ip", "netns", "pids", name)
