@@ -1,0 +1,91 @@
+// Package launch starts the servers of other projects on a host, as the
+// testbed needs them: in the foreground, as children that are ended by their
+// handle, ready when they say so themselves.
+package launch
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"kafkalab/harness/host"
+)
+
+// tailBytes is how much of a program's output is kept for error messages.
+const tailBytes = 2 << 10
+
+// Program is a running program whose output is watched.
+type Program struct {
+	host.Process
+	name string
+	port int
+	out  *watch
+}
+
+// Start starts a program. ready is a text in its output that tells that it
+// takes requests. port is the one that it was told to listen on; messages name
+// it, since a port that is in use is what most often goes wrong.
+func Start(ctx context.Context, h host.Host, c host.Command, port int, ready string) (*Program, error) {
+	out := &watch{want: []byte(ready), seen: make(chan struct{})}
+	c.Out, c.Err = out, out
+	p, err := h.Start(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return &Program{Process: p, name: c.Name, port: port, out: out}, nil
+}
+
+// WaitReady returns when the program has said that it is ready. It does not
+// end the program when it fails.
+func (p *Program) WaitReady(ctx context.Context) error {
+	select {
+	case <-p.out.seen:
+		return nil
+	case <-p.Done():
+		err := p.Wait(ctx)
+		if err == nil {
+			err = fmt.Errorf("%s ended", p.name)
+		}
+		return fmt.Errorf("%s did not come up on port %d: %w: %s", p.name, p.port, err, p.out.tail())
+	case <-ctx.Done():
+		return fmt.Errorf("%s has not come up on port %d: %w: %s", p.name, p.port, ctx.Err(), p.out.tail())
+	}
+}
+
+// watch is a writer that looks for a text and keeps the last of what came.
+type watch struct {
+	want []byte
+	seen chan struct{}
+
+	mu    sync.Mutex
+	last  []byte
+	found bool
+}
+
+func (w *watch) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last = append(w.last, p...)
+	// Looked for before anything is cut off, and in the rest that was kept: a
+	// text may come in two pieces.
+	if !w.found && bytes.Contains(w.last, w.want) {
+		w.found = true
+		close(w.seen)
+	}
+	if over := len(w.last) - tailBytes; over > 0 {
+		w.last = append(w.last[:0], w.last[over:]...)
+	}
+	return len(p), nil
+}
+
+// tail returns the last lines of output.
+func (w *watch) tail() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if text := strings.TrimSpace(string(w.last)); text != "" {
+		return "its last output: " + text
+	}
+	return "it wrote nothing"
+}

@@ -1,0 +1,71 @@
+package rabbitmq
+
+import (
+	"fmt"
+
+	"github.com/streadway/amqp"
+
+	"kafkalab/harness/driver"
+)
+
+// options are what a scenario can choose.
+type options struct {
+	queue     string // lazy, classic, classic-v2, quorum
+	confirms  bool
+	window    int  // confirms outstanding
+	coalesced bool // the client's socket
+	manualAck bool
+	prefetch  int // manualAck: messages sent ahead of their acknowledgement
+	ackEvery  int // manualAck: messages per acknowledgement
+	memory    int // percent of the host's memory
+}
+
+func readOptions(o driver.Options) (options, error) {
+	r := o.Read()
+	opt := options{
+		queue:     r.OneOf("queue", "lazy", "classic", "classic-v2", "quorum"),
+		confirms:  r.OneOf("acks", "none", "confirms") == "confirms",
+		window:    r.Int("window", 1000, 1, 100_000),
+		coalesced: r.OneOf("socket", "coalesced", "plain") == "coalesced",
+		manualAck: r.OneOf("ack", "auto", "manual") == "manual",
+		prefetch:  r.Int("prefetch", 1000, 1, 65535),
+		ackEvery:  r.Int("ack-every", 250, 1, 65535),
+		memory:    r.Int("memory-percent", 60, 10, 90),
+	}
+	if err := r.Err(); err != nil {
+		return options{}, fmt.Errorf("rabbitmq: %w", err)
+	}
+	// An option that would do nothing is a misunderstanding.
+	for _, n := range []struct {
+		name, needs string
+		met         bool
+	}{
+		{"window", "acks = confirms", opt.confirms},
+		{"prefetch", "ack = manual", opt.manualAck},
+		{"ack-every", "ack = manual", opt.manualAck},
+	} {
+		if _, given := o[n.name]; given && !n.met {
+			return options{}, fmt.Errorf("rabbitmq: option %s does nothing without %s", n.name, n.needs)
+		}
+	}
+	if opt.manualAck && opt.ackEvery > opt.prefetch {
+		if _, given := o["ack-every"]; given {
+			return options{}, fmt.Errorf("rabbitmq: option ack-every = %d: with prefetch = %d no more than that ever waits to be acknowledged", opt.ackEvery, opt.prefetch)
+		}
+		opt.ackEvery = (opt.prefetch + 3) / 4
+	}
+	return opt, nil
+}
+
+// arguments are those with which the queue is declared.
+func (o options) arguments() amqp.Table {
+	switch o.queue {
+	case "lazy":
+		return amqp.Table{"x-queue-mode": "lazy"}
+	case "classic-v2":
+		return amqp.Table{"x-queue-version": int32(2)}
+	case "quorum":
+		return amqp.Table{"x-queue-type": "quorum"}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package rabbitmq
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"path"
+	"strconv"
+
+	"kafkalab/compare/internal/launch"
+	"kafkalab/harness/driver"
+	"kafkalab/harness/host"
+)
+
+// serverProgram is the script that becomes the Erlang machine. The one on the
+// PATH is a wrapper that switches user and drops the environment.
+const serverProgram = "/usr/lib/rabbitmq/bin/rabbitmq-server"
+
+// ports are those of one instance: AMQP on the test network; Erlang's
+// distribution and its name server on loopback.
+type ports struct{ amqp, dist, epmd int }
+
+func (d *Driver) Start(ctx context.Context, h host.Host, dir string, o driver.Options) (driver.Server, error) {
+	opt, err := readOptions(o)
+	if err != nil {
+		return nil, err
+	}
+	var p ports
+	for _, port := range []*int{&p.amqp, &p.dist, &p.epmd} {
+		if *port, err = h.FreePort(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := writeFiles(ctx, h, dir, p, opt); err != nil {
+		return nil, err
+	}
+	// The name server first, as a child: else the server starts one as a
+	// daemon, which would outlive it.
+	epmd, err := h.Start(ctx, host.Command{
+		Name: "epmd",
+		Args: []string{"epmd", "-address", "127.0.0.1", "-port", strconv.Itoa(p.epmd)},
+		Dir:  dir,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s, err := startServer(ctx, h, dir, p)
+	if err != nil {
+		return nil, errors.Join(err, epmd.Stop(ctx, 0))
+	}
+	return launch.NewServer(
+		driver.Target{Addr: net.JoinHostPort(h.Addr(), strconv.Itoa(p.amqp))},
+		path.Join(dir, "mnesia"),
+		[]string{path.Join(dir, "log", logFile)},
+		epmd, s,
+	), nil
+}
+
+// startServer starts the server proper and waits until it takes requests.
+func startServer(ctx context.Context, h host.Host, dir string, p ports) (*launch.Program, error) {
+	s, err := launch.Start(ctx, h, host.Command{
+		Name: "rabbitmq-server",
+		Args: []string{serverProgram, "-noinput"},
+		Env:  environment(dir, p),
+		Dir:  dir,
+	}, p.amqp, "Server startup complete")
+	if err != nil {
+		return nil, err
+	}
+	if err = s.WaitReady(ctx); err == nil {
+		err = launch.Exchange(ctx, h, p.amqp, `AMQP\0\0\11\1`, "RabbitMQ")
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Stop(ctx, 0))
+	}
+	return s, nil
+}
+
+const logFile = "rabbit.log"
+
+// environment makes an instance that lives in dir and knows nothing of the
+// system's own.
+func environment(dir string, p ports) []string {
+	return []string{
+		"HOME=" + path.Join(dir, "home"), // for the Erlang cookie
+		"RABBITMQ_NODENAME=kafkalab" + strconv.Itoa(p.amqp) + "@localhost",
+		"RABBITMQ_CONF_ENV_FILE=/dev/null",
+		"RABBITMQ_CONFIG_FILE=" + path.Join(dir, "rabbitmq.conf"),
+		"RABBITMQ_ADVANCED_CONFIG_FILE=" + path.Join(dir, "advanced.config"),
+		"RABBITMQ_MNESIA_BASE=" + path.Join(dir, "mnesia"),
+		"RABBITMQ_LOG_BASE=" + path.Join(dir, "log"),
+		"RABBITMQ_ENABLED_PLUGINS_FILE=" + path.Join(dir, "enabled_plugins"),
+		"RABBITMQ_PLUGINS_EXPAND_DIR=" + path.Join(dir, "plug"),
+		"RABBITMQ_GENERATED_CONFIG_DIR=" + path.Join(dir, "gen"),
+		"RABBITMQ_DIST_PORT=" + strconv.Itoa(p.dist),
+		"ERL_EPMD_PORT=" + strconv.Itoa(p.epmd),
+		"ERL_EPMD_ADDRESS=127.0.0.1",
+		"ERL_CRASH_DUMP=" + path.Join(dir, "log", "erl_crash.dump"),
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1} -setcookie " + rand.Text(),
+		"RABBITMQ_ALLOW_INPUT=1", // the script replaces itself: its pid is the server's
+	}
+}
+
+// configuration is the server's own file. "loopback_users = none" lets the
+// user guest in from the client host.
+const configuration = `listeners.tcp.1 = %s
+loopback_users = none
+log.console = true
+log.console.level = info
+log.file = %s
+log.file.level = info
+disk_free_limit.absolute = 500MB
+vm_memory_high_watermark.relative = %.2f
+`
+
+func writeFiles(ctx context.Context, h host.Host, dir string, p ports, opt options) error {
+	for _, sub := range []string{"home", "mnesia", "log", "plug", "gen"} {
+		if err := h.MkdirAll(ctx, path.Join(dir, sub)); err != nil {
+			return err
+		}
+	}
+	addr := net.JoinHostPort(h.Addr(), strconv.Itoa(p.amqp))
+	conf := fmt.Sprintf(configuration, addr, logFile, float64(opt.memory)/100)
+	if err := h.WriteFile(ctx, path.Join(dir, "rabbitmq.conf"), []byte(conf), 0o644); err != nil {
+		return err
+	}
+	return h.WriteFile(ctx, path.Join(dir, "enabled_plugins"), []byte("[].\n"), 0o644)
+}
