@@ -16,9 +16,6 @@ const (
 	// silenceLimit is how long a client may say nothing. It reports at least
 	// four times a second while it works.
 	silenceLimit = 20 * time.Second
-	// givingUpLimit is how long a client that gives up may take to say what it
-	// has found.
-	givingUpLimit = 8 * time.Second
 	// clientGrace is how long a client that is told to end may take for it.
 	clientGrace = 1500 * time.Millisecond
 	// eventsAhead bounds the events that wait to be looked at.
@@ -28,11 +25,14 @@ const (
 // conversation is a client process and the talk with it.
 type conversation struct {
 	process host.Process
-	events  chan Event
-	over    chan struct{} // closed when nobody listens any more
-	proceed *os.File      // the client's input, our end
-	input   *os.File      // and its end
-	errors  *os.File      // what it wrote to standard error
+	// patience is how long a client that gives up may take to say what it has
+	// found: its driver may not return.
+	patience time.Duration
+	events   chan Event
+	over     chan struct{} // closed when nobody listens any more
+	proceed  *os.File      // the client's input, our end
+	input    *os.File      // and its end
+	errors   *os.File      // what it wrote to standard error
 }
 
 // converse starts a client process on the client host and tells it what to do.
@@ -45,7 +45,7 @@ func (s *session) converse(ctx context.Context, t *trial, spec Spec) (*conversat
 	if err != nil {
 		return nil, err
 	}
-	c := &conversation{events: make(chan Event, eventsAhead), over: make(chan struct{})}
+	c := &conversation{patience: max(spec.Stall/2, 2*time.Second), events: make(chan Event, eventsAhead), over: make(chan struct{})}
 	name := "client-" + string(spec.Work) + ".log"
 	if c.errors, err = os.Create(filepath.Join(dir, name)); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (c *conversation) listen(ctx context.Context, died <-chan struct{}, heed fu
 				return errors.Join(why, c.end(heed))
 			}
 			if e.GivingUp != "" {
-				silence.Reset(givingUpLimit)
+				silence.Reset(c.patience)
 			} else {
 				silence.Reset(silenceLimit)
 			}
