@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"kafkalab/kafka/message"
+	"kafkalab/kafka/producer"
+)
+
+// closeTimeout bounds how long a command waits at its end for what is still to
+// be sent, also after an interrupt.
+const closeTimeout = 5 * time.Second
+
+func produceCommand() command {
+	return command{name: "produce", summary: "publish the lines of the standard input", run: runProduce}
+}
+
+func runProduce(ctx context.Context, args []string, std stdio) error {
+	fs := newFlags(std, "kafka produce --broker-list HOST:PORT,… --topic T",
+		`Publishes each line of the standard input as a message, without the line's end.
+Lines that are there at once go out together, up to --batch-size in a request;
+with --async they wait for each other, up to --queue-interval. It ends at the
+end of the input, when a broker has confirmed that all has arrived, and fails
+with the number of messages that did not.`,
+		`  echo hello | kafka produce --broker-list 127.0.0.1:9092 --topic t
+  kafka produce --broker-list 127.0.0.1:9092 --topic clicks --acks flushed < access.log
+`)
+	list := fs.String("broker-list", "", "brokers, HOST:PORT, divided by commas; one is picked at random")
+	topic := fs.String("topic", "", "topic")
+	partition := fs.Int32("partition", -1, "partition, -1 to let the broker pick one for each request")
+	batch := fs.Int("batch-size", producer.DefaultBatchMessages, "messages in a request, at most")
+	async := fs.Bool("async", false, "gather messages in full batches")
+	interval := fs.Duration("queue-interval", producer.DefaultQueueInterval, "with --async: how long a partial batch waits")
+	acksName := fs.String("acks", "none", "what to wait for: none, received, appended, flushed")
+	maxSize := fs.sizeFlag("max-message-size", producer.DefaultMaxMessageBytes, "longest line, without its end")
+	fs.require("broker-list", "topic")
+	if err := fs.parse(args, 0, 0); err != nil {
+		return err
+	}
+	brokers, err := brokerList(*list)
+	if err != nil {
+		return err
+	}
+	if err := message.CheckTopic(*topic); err != nil {
+		return usageError{err}
+	}
+	acks, err := producer.ParseAcks(*acksName)
+	if err != nil {
+		return usageError{err}
+	}
+	switch {
+	case *batch < 1:
+		return usagef("--batch-size %d: at least 1 is wanted", *batch)
+	case *maxSize < 1:
+		return usagef("--max-message-size %d: at least 1 is wanted", *maxSize)
+	case *partition < -1:
+		return usagef("--partition %d: a partition from 0, or -1 for any, is wanted", *partition)
+	case *partition == -1 && acks != producer.AcksNone:
+		return usagef("--acks %s needs --partition: the answer says where the messages went, and a broker that picks the partition cannot say it", acks)
+	}
+	p, err := producer.New(ctx, producer.Config{
+		Brokers: brokers, Async: *async, BatchMessages: *batch, QueueInterval: *interval, Acks: acks, MaxMessageBytes: int(*maxSize),
+	})
+	if err != nil {
+		return err
+	}
+	err = produceLines(ctx, p, *topic, *partition, newLineBatches(std.In, *batch, int(*maxSize)))
+	closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return errors.Join(err, p.Close(closeCtx))
+}
+
+// produceLines sends every line. Reading cannot be interrupted, so it runs in a
+// goroutine of its own, which is left behind when ctx ends: the program ends
+// then too.
+func produceLines(ctx context.Context, p *producer.Producer, topic string, partition int32, in *lineBatches) error {
+	done := make(chan error, 1)
+	go func() {
+		for {
+			lines, err := in.next()
+			if len(lines) > 0 {
+				if err := p.Send(ctx, topic, partition, lines...); err != nil {
+					done <- err
+					return
+				}
+			}
+			if err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	select {
+	case err := <-done:
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return err
+	case <-ctx.Done():
+		return errors.New("interrupted before the end of the input")
+	}
+}
