@@ -186,8 +186,9 @@ func (s *Server) fail(err error) {
 
 // Close ends the broker: it takes no more connections, handles the requests
 // that have arrived, sends their answers, and closes the log directory with
-// everything flushed. Half of the time that ctx leaves is for the connections;
-// those that are not through then are cut off, and the error says how many.
+// everything flushed. Half of the time that ctx leaves, and at most 5 s, is for
+// the connections; those that are not through then are cut off, and the error
+// says how many.
 // Further calls wait for the first one and return its result.
 func (s *Server) Close(ctx context.Context) error {
 	s.closeOnce.Do(func() {
@@ -197,17 +198,16 @@ func (s *Server) Close(ctx context.Context) error {
 	return s.closeErr
 }
 
-// Time that Close gives the connections when its context sets no limit, and
-// after it has cut them off.
+// Time that Close gives the connections at most, and after it has cut them off.
 const (
-	defaultGrace = 10 * time.Second
-	cutOffGrace  = 2 * time.Second
+	maxGrace    = 5 * time.Second
+	cutOffGrace = 2 * time.Second
 )
 
 func (s *Server) shutDown(ctx context.Context) error {
-	grace := defaultGrace
+	grace := maxGrace
 	if deadline, ok := ctx.Deadline(); ok {
-		grace = max(time.Until(deadline)/2, 0)
+		grace = min(grace, max(time.Until(deadline)/2, 0))
 	}
 	s.drainEnd.Store(time.Now().Add(min(drainTime, grace)).UnixNano())
 	s.mu.Lock()
