@@ -96,7 +96,9 @@ func (t tool) makePair(ctx context.Context, c Config, states []namespaceState) e
 	// One end without the other is no pair of this link.
 	for i, e := range []End{c.Client, c.Broker} {
 		if _, ok := states[i].device(e.Device); ok {
-			if err := t.change(ctx, "ip", "-netns", e.Namespace, "link", "delete", "dev", e.Device); err != nil {
+			err := t.change(ctx, "ip", "-netns", e.Namespace, "link", "delete", "dev", e.Device)
+			// The kernel may have been about to remove it, after its other end.
+			if err != nil && !strings.Contains(err.Error(), "Cannot find device") {
 				return err
 			}
 		}

@@ -1,0 +1,201 @@
+package link
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"strconv"
+	"time"
+
+	"kafkalab/harness/host"
+)
+
+const (
+	// tolerance is how far the measured goodput may be from the wire's.
+	tolerance = 0.05
+	// measureTime is how long each direction is measured.
+	measureTime = 3 * time.Second
+	// measureTries is how often: a moment of other load on the machine is no
+	// fault of the link, but a slow link stays slow.
+	measureTries = 3
+)
+
+// Goodput measures for d what TCP gets from one host to the other, in 10^6
+// bits a second, by the receiver's count. It starts "testbed goodput-receive"
+// and "testbed goodput-send" there.
+func Goodput(ctx context.Context, from, to host.Host, d time.Duration) (mbps float64, err error) {
+	t, err := transfer(ctx, from, to, d)
+	if err != nil {
+		return 0, fmt.Errorf("measuring the link from %s to %s: %w", from.Name(), to.Name(), err)
+	}
+	return t.Mbps(), nil
+}
+
+func transfer(ctx context.Context, from, to host.Host, d time.Duration) (t Transfer, err error) {
+	receiver, err := to.Binary(ctx, "testbed")
+	if err != nil {
+		return t, err
+	}
+	sender, err := from.Binary(ctx, "testbed")
+	if err != nil {
+		return t, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, d+settle+2*transferWait)
+	defer cancel()
+	out := newAnswers()
+	var receiveErr, sendErr bytes.Buffer
+	r, err := to.Start(ctx, host.Command{
+		Name: "goodput-receive",
+		Args: []string{receiver, "goodput-receive", "--listen", net.JoinHostPort(to.Addr(), "0"), "--duration", d.String()},
+		Out:  out, Err: &receiveErr,
+	})
+	if err != nil {
+		return t, err
+	}
+	defer func() { err = errors.Join(err, r.Stop(ctx, 0)) }()
+	var listening Listening
+	if err := out.next(ctx, r, &listening); err != nil {
+		return t, said(err, r, &receiveErr)
+	}
+	s, err := from.Start(ctx, host.Command{
+		Name: "goodput-send",
+		Args: []string{sender, "goodput-send", "--to", net.JoinHostPort(to.Addr(), strconv.Itoa(listening.Port)), "--limit", (d + settle + transferWait).String()},
+		Err:  &sendErr,
+	})
+	if err != nil {
+		return t, err
+	}
+	defer func() { err = errors.Join(err, s.Stop(ctx, 0)) }()
+	select {
+	case <-s.Done(): // the receiver's end, or a failure
+		if err := s.Wait(ctx); err != nil {
+			return t, said(err, s, &sendErr)
+		}
+	case <-r.Done():
+	case <-ctx.Done():
+	}
+	if err := r.Wait(ctx); err != nil {
+		return t, said(err, r, &receiveErr)
+	}
+	return t, out.next(ctx, r, &t)
+}
+
+// Listening is what a receiver reports first.
+type Listening struct {
+	Port int `json:"port"`
+}
+
+// said adds what a program wrote on standard error, once it has ended.
+func said(err error, p host.Process, text *bytes.Buffer) error {
+	select {
+	case <-p.Done():
+		if b := bytes.TrimSpace(text.Bytes()); len(b) > 0 {
+			return fmt.Errorf("%w: %s", err, b)
+		}
+	default:
+	}
+	return err
+}
+
+// answers takes the JSON lines that a program writes.
+type answers struct {
+	partial []byte
+	lines   chan []byte
+}
+
+// A receiver writes two lines; what is more is refused.
+func newAnswers() *answers { return &answers{lines: make(chan []byte, 2)} }
+
+func (a *answers) Write(p []byte) (int, error) {
+	a.partial = append(a.partial, p...)
+	for {
+		line, rest, whole := bytes.Cut(a.partial, []byte("\n"))
+		if !whole {
+			if len(a.partial) > 4096 {
+				return 0, errors.New("a line of more than 4096 bytes")
+			}
+			return len(p), nil
+		}
+		select {
+		case a.lines <- bytes.Clone(line):
+		default:
+			return 0, errors.New("more than two lines")
+		}
+		a.partial = rest
+	}
+}
+
+// next decodes the next line of p's output.
+func (a *answers) next(ctx context.Context, p host.Process, into any) error {
+	var line []byte
+	select {
+	case line = <-a.lines:
+	case <-p.Done():
+		select {
+		case line = <-a.lines:
+		default:
+			return errors.Join(p.Wait(ctx), io.ErrUnexpectedEOF)
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := json.Unmarshal(line, into); err != nil {
+		return fmt.Errorf("unexpected output %q: %w", line, err)
+	}
+	return nil
+}
+
+// Measured is the goodput of a link both ways, in 10^6 bits a second.
+type Measured struct {
+	ClientToBroker, BrokerToClient float64
+}
+
+// Measure measures the link both ways, one after the other, and refuses one
+// that does not give TCP, within 5 %, what a wire of rateMbps gives; 0 takes
+// any. What it finds is written to out as it comes. With an error about the
+// rate, the values are those that were measured last.
+func Measure(ctx context.Context, client, broker host.Host, rateMbps int, out io.Writer) (Measured, error) {
+	var m Measured
+	for _, way := range []struct {
+		from, to host.Host
+		mbps     *float64
+	}{{client, broker, &m.ClientToBroker}, {broker, client, &m.BrokerToClient}} {
+		for try := 1; ; try++ {
+			mbps, err := Goodput(ctx, way.from, way.to, measureTime)
+			if err != nil {
+				return m, err
+			}
+			*way.mbps = mbps
+			fmt.Fprintf(out, "TCP goodput from %s to %s: %.0f Mbit/s\n", way.from.Name(), way.to.Name(), mbps)
+			err = judge(mbps, rateMbps)
+			if err == nil {
+				break
+			}
+			if try == measureTries {
+				return m, fmt.Errorf("the link from %s to %s %w (measured %d times)", way.from.Name(), way.to.Name(), err, try)
+			}
+		}
+	}
+	return m, nil
+}
+
+// judge says whether a measured goodput is that of a wire of that rate.
+func judge(mbps float64, rateMbps int) error {
+	if rateMbps == 0 {
+		return nil
+	}
+	want := GoodputMbps(rateMbps)
+	if math.Abs(mbps-want) <= tolerance*want {
+		return nil
+	}
+	way := "look for other load on the machines and for other traffic, or a slower port, on the way"
+	if mbps > want {
+		way = "the traffic does not go over the declared link: look at the addresses; or its MTU is not 1500, or its rate is not the one in the testbed file"
+	}
+	return fmt.Errorf("gives TCP %.0f Mbit/s, and a wire of %d Mbit/s gives %.0f (5 %% more or less are taken): %s", mbps, rateMbps, want, way)
+}
