@@ -74,6 +74,13 @@ func storeBytes(a resultfile.Attempt) (float64, bool) {
 	return float64(grown) / float64(a.Messages), grown > 0
 }
 
+func residentBytes(a resultfile.Attempt) (float64, bool) {
+	return float64(a.BrokerResidentBytes), a.BrokerResidentBytes > 0
+}
+
+// diskWrites is what the broker host's disk wrote during the attempt.
+func diskWrites(a resultfile.Attempt) (float64, bool) { return float64(a.BrokerDiskWriteBytes), true }
+
 func formatBytes(a resultfile.Attempt) (float64, bool) {
 	return float64(a.StoredBytes) / float64(a.Messages), a.StoredBytes > 0
 }

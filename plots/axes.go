@@ -11,11 +11,11 @@ import (
 // logFactor is by how much systems must differ for a logarithmic axis.
 const logFactor = 20
 
-// niceCeil is the next number of the form 1, 2, 2.5, 4, 5, 6 or 8 times a
-// power of ten that is not below v (> 0).
+// niceCeil is the next round number that is not below v (> 0): a good end for
+// an axis from 0.
 func niceCeil(v float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(v)))
-	for _, m := range []float64{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10} {
+	for _, m := range []float64{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9, 10} {
 		if m*power >= v*(1-1e-9) {
 			return m * power
 		}

@@ -16,11 +16,14 @@ func caption(r *resultfile.Result, s resultfile.Scenario) []string {
 	if run.CapSeconds > 0 {
 		work += fmt.Sprintf(" No repetition lasts longer than %s s.", number(run.CapSeconds))
 	}
+	work += " Lines: rate in equal windows of data"
 	if run.Repeat > 1 {
-		work += " Lines: median over the repetitions in equal windows of data; bands: lowest to highest."
-	} else {
-		work += " Lines: mean rate in equal windows of data."
+		work += ", median over the repetitions; bands: lowest to highest"
 	}
+	if slices.ContainsFunc(s.Systems, func(y resultfile.System) bool { return y.Role == resultfile.RoleLimit }) {
+		work += "; grey: median of the physical limit, with its own windows in a thin line"
+	}
+	work += "."
 	out := []string{work, hostsLine(run.Testbed)}
 	if v := versionsLine(s); v != "" {
 		out = append(out, v)

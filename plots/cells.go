@@ -42,6 +42,13 @@ func decimals(s Summary, places int) string {
 	return strconv.FormatFloat(s.Median, 'f', places, 64)
 }
 
+func megabytes(s Summary) string {
+	if s.N == 0 {
+		return unknown
+	}
+	return number(roundTo3(s.Median / megabyte))
+}
+
 func percent(r *Ratio) string {
 	if r == nil {
 		return unknown

@@ -3,6 +3,7 @@ package plots
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 
 	"gonum.org/v1/plot/vg"
@@ -52,7 +53,7 @@ const (
 
 // newFigure makes the figure of a scenario with an axis that fits.
 func newFigure(r *resultfile.Result, s resultfile.Scenario, v view) figure {
-	f := figure{title: plain(s.Title), caption: caption(r, s)}
+	f := figure{title: plain(heading(s)), caption: caption(r, s)}
 	f.subtitle, f.xLabel = "Messages per second that arrived at the broker", "Data arrived at the broker (MB of payload, 1 MB = 1,000,000 bytes)"
 	if s.Work == resultfile.Consume {
 		f.subtitle, f.xLabel = "Messages consumed per second", "Data consumed (MB of payload, 1 MB = 1,000,000 bytes)"
@@ -93,7 +94,7 @@ func newFigure(r *resultfile.Result, s resultfile.Scenario, v view) figure {
 	if v == paperView {
 		f.marks = marksFor(s)
 	} else {
-		f.title += ": additions to the paper's figure"
+		f.title += ", additions to the paper's figure"
 	}
 	return f
 }
@@ -110,7 +111,10 @@ func (f *figure) add(r *resultfile.Result, s resultfile.Scenario, y resultfile.S
 	if tried := len(attempts(r, s, y)); tried > rates.N {
 		l.note = fmt.Sprintf("%d of %d attempts valid", rates.N, tried)
 	}
-	if mb := extent(curves, s.PayloadBytes); !l.limit && mb < 0.98*f.xMax {
+	switch mb := extent(curves, s.PayloadBytes); {
+	case mb == 0:
+		l.note = join(l.note, "no line: its points hold no message")
+	case !l.limit && mb < 0.98*f.xMax:
 		l.note = join(l.note, "ended at "+number(mb)+" MB")
 	}
 	f.lines = append(f.lines, l)
@@ -173,6 +177,17 @@ func (f figure) otherAxis() figure {
 
 func hasExtras(s resultfile.Scenario) bool {
 	return slices.ContainsFunc(s.Systems, func(y resultfile.System) bool { return y.Role == resultfile.RoleExtra })
+}
+
+// figureName finds the number of the paper's figure in a scenario's name.
+var figureName = regexp.MustCompile(`^fig([0-9]+)-`)
+
+// heading is the title with the number of the paper's figure.
+func heading(s resultfile.Scenario) string {
+	if m := figureName.FindStringSubmatch(s.Name); m != nil {
+		return "Figure " + m[1] + ". " + s.Title
+	}
+	return s.Title
 }
 
 // marksFor returns the paper's own rates for the scenario that repeats its

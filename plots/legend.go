@@ -94,16 +94,9 @@ func markRows(f figure) []row {
 	if len(f.marks) == 0 {
 		return nil
 	}
-	text := "The paper, 2011: "
-	for i, m := range f.marks {
-		if i > 0 {
-			text += "; "
-		}
-		text += m.Label + " " + number(m.Rate) + " /s"
-	}
-	var rows []row
-	for _, line := range wrap(textStyle(legendSize, softInk, false), text, vg.Points(legendWidth-thumbWidth-thumbGap)) {
-		rows = append(rows, row{text: line})
+	rows := []row{{text: "The paper, 2011:"}}
+	for _, m := range f.marks {
+		rows = append(rows, row{text: m.Label + ": " + number(m.Rate) + " /s"})
 	}
 	return rows
 }

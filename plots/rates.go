@@ -50,6 +50,8 @@ type SystemRates struct {
 	ClientMicrosPerMessage  Summary `json:"client_cpu_us_per_message"`
 	FormatBytesPerMessage   Summary `json:"format_bytes_per_message"`
 	DiskBytesPerMessage     Summary `json:"disk_bytes_per_message"`
+	BrokerResidentBytes     Summary `json:"broker_resident_bytes"`
+	BrokerDiskWriteBytes    Summary `json:"broker_disk_write_bytes"`
 }
 
 // Against is how many times faster a system is than another one.
@@ -62,7 +64,7 @@ type Against struct {
 func RatesOf(r *resultfile.Result) []Rates {
 	var out []Rates
 	for _, s := range r.Run.Scenarios {
-		t := Rates{Scenario: s.Name, Title: s.Title, Work: s.Work, Limit: limitOf(r, s)}
+		t := Rates{Scenario: s.Name, Title: heading(s), Work: s.Work, Limit: limitOf(r, s)}
 		peers := peersOf(s)
 		for _, y := range s.Systems {
 			t.Systems = append(t.Systems, systemRates(r, s, y, t.Limit, peers))
@@ -84,6 +86,8 @@ func systemRates(r *resultfile.Result, s resultfile.Scenario, y resultfile.Syste
 		ClientMicrosPerMessage:  summaryOf(valid, clientMicros),
 		FormatBytesPerMessage:   summaryOf(valid, formatBytes),
 		DiskBytesPerMessage:     summaryOf(valid, storeBytes),
+		BrokerResidentBytes:     summaryOf(valid, residentBytes),
+		BrokerDiskWriteBytes:    summaryOf(valid, diskWrites),
 	}
 	if row.Valid == 0 {
 		row.Absent = whyAbsent(r, s, y)
@@ -228,10 +232,10 @@ func (t Rates) ratios() *table {
 
 // costs is the table of what it took.
 func (t Rates) costs() *table {
-	out := &table{head: []string{"system", "client's view, messages/s", "broker CPU, µs/message", "client CPU, µs/message", "format, bytes/message", "disk, bytes/message"}}
+	out := &table{head: []string{"system", "client's view, /s", "broker CPU, µs/message", "client CPU, µs/message", "format, B/message", "store, B/message", "broker memory, MB", "disk writes, MB"}}
 	for _, y := range t.Systems {
 		out.add(y.name(), tripled(y.ClientMessagesPerSecond), decimals(y.BrokerMicrosPerMessage, 2), decimals(y.ClientMicrosPerMessage, 2),
-			decimals(y.FormatBytesPerMessage, 1), decimals(y.DiskBytesPerMessage, 1))
+			decimals(y.FormatBytesPerMessage, 1), decimals(y.DiskBytesPerMessage, 1), megabytes(y.BrokerResidentBytes), megabytes(y.BrokerDiskWriteBytes))
 	}
 	return out
 }

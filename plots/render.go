@@ -113,7 +113,7 @@ func newLayout(f figure) layout {
 	for _, paragraph := range f.caption {
 		l.caption = append(l.caption, wrap(sty, paragraph, vg.Points(pageWidth-2*margin))...)
 	}
-	captionHeight := vg.Points(float64(len(l.caption))*captionLead + 2*margin)
+	captionHeight := vg.Points(float64(len(l.caption))*captionLead + margin + 6)
 	body := max(vg.Points(plotHeight), legendHeight(f))
 	l.height = captionHeight + body + vg.Points(headHeight)
 	l.plot = vg.Rectangle{
@@ -146,7 +146,7 @@ func drawFigure(c draw.Canvas, f figure, l layout) {
 
 	sty := textStyle(captionSize, softInk, false)
 	for i, line := range l.caption {
-		y := l.plot.Min.Y - vg.Points(margin+captionLead*float64(i)+4)
+		y := l.plot.Min.Y - vg.Points(margin+captionLead*float64(i)+3)
 		c.FillText(sty, vg.Point{X: vg.Points(margin), Y: y}, line)
 	}
 }
@@ -193,6 +193,7 @@ func newPlot(f figure) *plot.Plot {
 		p.Add(trace{f.lines[i], i, len(f.lines)})
 	}
 	if len(f.lines) == 0 {
+		p.X.Tick.Marker, p.Y.Tick.Marker = plot.ConstantTicks(nil), plot.ConstantTicks(nil)
 		p.Add(nothing{})
 	}
 	return p
@@ -305,7 +306,7 @@ func (t trace) drawMarks(c draw.Canvas, p *plot.Plot) {
 }
 
 func glyph(s style) draw.GlyphStyle {
-	return draw.GlyphStyle{Color: s.color, Radius: vg.Points(2.9), Shape: s.shape}
+	return draw.GlyphStyle{Color: s.color, Radius: vg.Points(3.1), Shape: s.shape}
 }
 
 // stretches splits bands where a rate is not known: a gap stays a gap.

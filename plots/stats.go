@@ -72,7 +72,10 @@ func ratio(a, b Summary) *Ratio {
 // verdict says whether two series of measurements differ beyond chance, by the
 // Mann-Whitney U test.
 func verdict(a, b []float64) (p float64, text string) {
-	if len(a) == 0 || len(b) == 0 {
+	switch {
+	case len(a) == 0 && len(b) == 0:
+		return 1, "not measured"
+	case len(a) == 0 || len(b) == 0:
 		return 1, "measured in one only"
 	}
 	c := benchmath.AssumeNothing.Compare(
@@ -81,9 +84,19 @@ func verdict(a, b []float64) (p float64, text string) {
 	switch {
 	case c.P <= alpha:
 		return c.P, "differs"
-	case len(c.Warnings) > 0:
+	case lowestP(len(a), len(b)) > alpha:
 		return c.P, "too few to tell"
 	default:
 		return c.P, "no difference beyond chance"
 	}
+}
+
+// lowestP is what the test gives when all of one series lie below all of the
+// other: two of the ways to choose n of n+m places.
+func lowestP(n, m int) float64 {
+	ways := 1.0
+	for i := 1; i <= n; i++ {
+		ways *= float64(m+i) / float64(i)
+	}
+	return 2 / ways
 }

@@ -23,41 +23,38 @@ var (
 	axisInk  = color.NRGBA{R: 0x8c, G: 0x95, B: 0x9f, A: 0xff}
 )
 
-// hues gives each system its colour in all figures: the colour-blind-safe ones
-// of Okabe and Ito, dark enough for text, of different lightness for grey
-// print. The second and further lines of a system take the next shade.
-var hues = map[string][]color.NRGBA{
-	"kafka":    {rgb(0x00, 0x4c, 0x8c), rgb(0x2b, 0x8c, 0xd6), rgb(0x6a, 0xb0, 0xe6)},
-	"rabbitmq": {rgb(0xd5, 0x5e, 0x00), rgb(0xee, 0x95, 0x45)},
-	"activemq": {rgb(0x00, 0x6b, 0x4f), rgb(0x1f, 0xa8, 0x7f), rgb(0x7c, 0xcb, 0xb0)},
+// looks gives each system the same colour, dashes and shape in all figures; its
+// second and further lines in a figure take the next of them. The colours are
+// the colour-blind-safe ones of Okabe and Ito, dark enough for a white page and
+// of different lightness; dashes and shapes tell lines apart in grey print.
+var looks = map[string][]style{
+	"kafka": {
+		{color: rgb(0x00, 0x4c, 0x8c), shape: draw.CircleGlyph{}},
+		{color: rgb(0x2b, 0x8c, 0xd6), shape: square{}, dashes: dashed(7, 2.5)},
+		{color: rgb(0x6a, 0xb0, 0xe6), shape: open{draw.CircleGlyph{}}, dashes: dashed(8, 2, 1.6, 2, 1.6, 2)},
+		{color: rgb(0x3f, 0x55, 0x9f), shape: open{square{}}, dashes: dashed(3, 1.5)},
+	},
+	"rabbitmq": {
+		{color: rgb(0xd5, 0x5e, 0x00), shape: draw.PyramidGlyph{}, dashes: dashed(2.2, 1.8)},
+		{color: rgb(0xee, 0x95, 0x45), shape: open{draw.PyramidGlyph{}}, dashes: dashed(1.2, 2.2)},
+	},
+	"activemq": {
+		{color: rgb(0x00, 0x6b, 0x4f), shape: diamond{}, dashes: dashed(8, 2.2, 1.8, 2.2)},
+		{color: rgb(0x1f, 0xa8, 0x7f), shape: wedge{}, dashes: dashed(5, 2)},
+		{color: rgb(0x7c, 0xcb, 0xb0), shape: open{diamond{}}, dashes: dashed(12, 3)},
+	},
 }
 
-// otherHues are for systems without a colour of their own, in their order.
-var otherHues = []color.NRGBA{rgb(0x9b, 0x3f, 0x7f), rgb(0x8a, 0x6d, 0x00), rgb(0x4b, 0x4f, 0x9e), rgb(0x7a, 0x3b, 0x1d)}
-
-// dashes tell lines apart without colour, in the order of the systems.
-var dashes = [][]vg.Length{
-	nil,
-	{vg.Points(7), vg.Points(2.5)},
-	{vg.Points(2.2), vg.Points(2)},
-	{vg.Points(8), vg.Points(2.2), vg.Points(1.8), vg.Points(2.2)},
-	{vg.Points(4), vg.Points(2)},
-	{vg.Points(8), vg.Points(2), vg.Points(1.6), vg.Points(2), vg.Points(1.6), vg.Points(2)},
-	{vg.Points(1), vg.Points(2.2)},
-	{vg.Points(12), vg.Points(3)},
-}
-
-var shapes = []draw.GlyphDrawer{
-	draw.CircleGlyph{}, draw.SquareGlyph{}, draw.PyramidGlyph{}, diamond{},
-	draw.RingGlyph{}, draw.BoxGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{},
+// otherLooks are for systems without a look of their own, in their order.
+var otherLooks = []style{
+	{color: rgb(0x9b, 0x3f, 0x7f), shape: open{wedge{}}, dashes: dashed(10, 2)},
+	{color: rgb(0x8a, 0x6d, 0x00), shape: draw.CrossGlyph{}, dashes: dashed(6, 2, 2, 2)},
+	{color: rgb(0x4b, 0x4f, 0x9e), shape: draw.PlusGlyph{}, dashes: dashed(3, 3)},
+	{color: rgb(0x7a, 0x3b, 0x1d), shape: open{draw.CircleGlyph{}}, dashes: dashed(1.2, 1.6)},
 }
 
 // limitDashes are for the lines of physical limits.
-var limitDashes = [][]vg.Length{
-	{vg.Points(3), vg.Points(3)},
-	{vg.Points(1), vg.Points(3)},
-	{vg.Points(6), vg.Points(4)},
-}
+var limitDashes = [][]vg.Length{dashed(3, 3), dashed(1, 3), dashed(6, 4)}
 
 // style is how a line looks.
 type style struct {
@@ -72,37 +69,37 @@ type style struct {
 // on which of them are drawn together.
 func stylesOf(s resultfile.Scenario) map[string]style {
 	styles := make(map[string]style)
-	perDriver := make(map[string]int)
-	others := make(map[string][]color.NRGBA)
-	lines, limits := 0, 0
+	used := make(map[string]int) // by driver; "" counts those without looks
 	for _, role := range []string{resultfile.RoleSystem, resultfile.RoleExtra, resultfile.RoleLimit} {
 		for _, y := range s.Systems {
 			if y.Role != role {
 				continue
 			}
-			if role == resultfile.RoleLimit {
-				styles[y.ID] = style{color: limitInk, dashes: limitDashes[limits%len(limitDashes)], width: vg.Points(1.1)}
-				limits++
+			kind, of := y.Driver, looks[y.Driver]
+			switch {
+			case role == resultfile.RoleLimit:
+				dashes := limitDashes[used["limit"]%len(limitDashes)]
+				styles[y.ID] = style{color: limitInk, dashes: dashes, width: vg.Points(1.1)}
+				used["limit"]++
 				continue
+			case of == nil:
+				kind, of = "", otherLooks
 			}
-			shades := hues[y.Driver]
-			if shades == nil {
-				if others[y.Driver] == nil {
-					others[y.Driver] = otherHues[len(others)%len(otherHues):][:1]
-				}
-				shades = others[y.Driver]
-			}
-			styles[y.ID] = style{
-				color:  shades[perDriver[y.Driver]%len(shades)],
-				dashes: dashes[lines%len(dashes)],
-				shape:  shapes[lines%len(shapes)],
-				width:  vg.Points(1.7),
-			}
-			perDriver[y.Driver]++
-			lines++
+			st := of[used[kind]%len(of)]
+			st.width = vg.Points(1.7)
+			styles[y.ID] = st
+			used[kind]++
 		}
 	}
 	return styles
+}
+
+func dashed(points ...float64) []vg.Length {
+	var out []vg.Length
+	for _, p := range points {
+		out = append(out, vg.Points(p))
+	}
+	return out
 }
 
 func rgb(r, g, b uint8) color.NRGBA { return color.NRGBA{R: r, G: g, B: b, A: 0xff} }
@@ -122,6 +119,21 @@ func textStyle(size float64, c color.Color, bold bool) text.Style {
 	return text.Style{Color: c, Font: f, XAlign: draw.XLeft, YAlign: draw.YBottom, Handler: plot.DefaultTextHandler}
 }
 
+// wedge is a triangle on its corner.
+type wedge struct{}
+
+// DrawGlyph implements draw.GlyphDrawer.
+func (wedge) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, pt vg.Point) {
+	r := sty.Radius
+	var p vg.Path
+	p.Move(vg.Point{X: pt.X, Y: pt.Y - r})
+	p.Line(vg.Point{X: pt.X + r*0.95, Y: pt.Y + r*0.65})
+	p.Line(vg.Point{X: pt.X - r*0.95, Y: pt.Y + r*0.65})
+	p.Close()
+	c.SetColor(sty.Color)
+	c.Fill(p)
+}
+
 // diamond is a square on its corner.
 type diamond struct{}
 
@@ -136,6 +148,26 @@ func (diamond) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, pt vg.Point) {
 	p.Close()
 	c.SetColor(sty.Color)
 	c.Fill(p)
+}
+
+// square is a filled square.
+type square struct{}
+
+// DrawGlyph implements draw.GlyphDrawer.
+func (square) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, pt vg.Point) {
+	r := sty.Radius * 0.88
+	c.SetColor(sty.Color)
+	c.Fill(vg.Rectangle{Min: vg.Point{X: pt.X - r, Y: pt.Y - r}, Max: vg.Point{X: pt.X + r, Y: pt.Y + r}}.Path())
+}
+
+// open is a shape with a white middle, which hides the line below it.
+type open struct{ shape draw.GlyphDrawer }
+
+// DrawGlyph implements draw.GlyphDrawer.
+func (o open) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, pt vg.Point) {
+	o.shape.DrawGlyph(c, sty, pt)
+	sty.Color, sty.Radius = color.White, sty.Radius*0.55
+	o.shape.DrawGlyph(c, sty, pt)
 }
 
 // plain writes text in ASCII, the one set of letters that all three formats

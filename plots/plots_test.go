@@ -1,0 +1,295 @@
+package plots
+
+import (
+	"bytes"
+	"flag"
+	"image"
+	_ "image/png"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kafkalab/results/resultfile"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew; look at what changed")
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs (-update writes it anew); got:\n%s", path, got)
+	}
+}
+
+// small is a run whose figure is short enough to be read: two systems and a
+// limit, few points, of which one repetition failed.
+func small() *maker {
+	m := newMaker()
+	m.messages, m.repeat = 40_000, 2
+	m.scenario = m.scenario[1:]
+	m.speeds = map[string]float64{"kafka": 40_000, "rabbitmq": 25_000, "activemq": 1, "limit": 50_000}
+	m.outcome = func(a *resultfile.Attempt, points *[]resultfile.Point) {
+		switch {
+		case a.System == "activemq":
+			a.Outcome, a.Reason = resultfile.NotInstalled, "there is no /usr/share/java/activemq-run.jar"
+			a.Messages, a.Seconds, *points = 0, 0, nil
+		case a.System == "rabbitmq" && a.Repetition == 2:
+			a.Outcome, a.Reason = resultfile.Invalid, "2 messages lost | see the log"
+			a.Lost = 2
+		}
+	}
+	m.capped = map[string]float64{"activemq": 0.1}
+	return m
+}
+
+func read(t *testing.T, dir string) *resultfile.Result {
+	t.Helper()
+	r, err := resultfile.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestGoldenFigure(t *testing.T) {
+	r := read(t, small().make(t))
+	svg, err := render(newFigure(r, r.Run.Scenarios[0], paperView), "svg", time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "small.svg", svg)
+}
+
+func TestGoldenTables(t *testing.T) {
+	r := read(t, small().make(t))
+	var text, md, page bytes.Buffer
+	if err := RatesTable(&text, r); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "rates.txt", text.Bytes())
+	if err := RatesMarkdown(&md, r); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "rates.md", md.Bytes())
+	b, err := Page(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page.Write(b)
+	golden(t, "page.md", page.Bytes())
+}
+
+func TestGoldenComparison(t *testing.T) {
+	a := read(t, small().make(t))
+	m := small()
+	m.messages, m.repeat = 50_000, 6
+	m.speeds["kafka"] = 48_000
+	c := Compare(a, read(t, m.make(t)))
+	var text bytes.Buffer
+	if err := c.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "compare.txt", text.Bytes())
+}
+
+// The same folder gives the same bytes, in every format, at any time.
+func TestDrawIsDeterministic(t *testing.T) {
+	dir := newMaker().make(t)
+	one, two := t.TempDir(), t.TempDir()
+	first, err := Draw(dir, one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Draw(dir, two); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, path := range first {
+		names = append(names, filepath.Base(path))
+		a, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(filepath.Join(two, filepath.Base(path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(a, b) {
+			t.Errorf("%s differs between two calls", path)
+		}
+	}
+	want := []string{
+		"fig4-producer.png", "fig4-producer.svg", "fig4-producer.pdf",
+		"fig4-producer-linear.png", "fig4-producer-linear.svg", "fig4-producer-linear.pdf",
+		"fig4-producer-extras.png", "fig4-producer-extras.svg", "fig4-producer-extras.pdf",
+		"fig5-consumer.png", "fig5-consumer.svg", "fig5-consumer.pdf",
+		"fig5-consumer-linear.png", "fig5-consumer-linear.svg", "fig5-consumer-linear.pdf",
+		"tables.md",
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("files %v", names)
+	}
+	f, err := os.Open(filepath.Join(one, "fig4-producer.png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if cfg, _, err := image.DecodeConfig(f); err != nil || cfg.Width != 1200 || cfg.Height < 700 {
+		t.Errorf("PNG of %d by %d, %v", cfg.Width, cfg.Height, err)
+	}
+	pdf, err := os.ReadFile(filepath.Join(one, "fig4-producer.pdf"))
+	if err != nil || !bytes.HasPrefix(pdf, []byte("%PDF-")) || !bytes.Contains(pdf, []byte("D:20261130120000")) {
+		t.Errorf("PDF without the run's date, %v", err)
+	}
+}
+
+// Fault B23: a system that failed altogether stands in the legend with its
+// reason, in every view, and the axis begins at 0.
+func TestFailedSystemIsNamed(t *testing.T) {
+	m := newMaker()
+	m.repeat = 1
+	m.outcome = func(a *resultfile.Attempt, points *[]resultfile.Point) {
+		if a.System == "rabbitmq" {
+			a.Outcome, a.Reason, *points = resultfile.Failed, "the broker died <9>", nil
+		}
+	}
+	r := read(t, m.make(t))
+	for _, n := range figuresOf(r, r.Run.Scenarios[0]) {
+		svg, err := render(n.figure, "svg", time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(svg), "failed: the broker died &lt;9&gt;") {
+			t.Errorf("%s does not say that RabbitMQ failed", n.name)
+		}
+		if p := newPlot(n.figure); p.X.Min != 0 {
+			t.Errorf("%s: the axis begins at %v", n.name, p.X.Min)
+		}
+	}
+}
+
+func TestRunWithoutAValidAttempt(t *testing.T) {
+	m := newMaker()
+	m.repeat = 1
+	m.outcome = func(a *resultfile.Attempt, points *[]resultfile.Point) {
+		a.Outcome, a.Reason = resultfile.Interrupted, "by the user"
+	}
+	dir := m.make(t)
+	written, err := Draw(dir, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	svg, err := os.ReadFile(filepath.Join(dir, "fig4-producer.svg"))
+	if err != nil || !strings.Contains(string(svg), "No system has a valid attempt") {
+		t.Errorf("figure: %v", err)
+	}
+	page, err := os.ReadFile(written[len(written)-1])
+	if err != nil || strings.Count(string(page), "| interrupted |") != 13 {
+		t.Errorf("the page does not list the 13 attempts, %v:\n%s", err, page)
+	}
+}
+
+// Nothing was run yet: a folder as it is when a run begins.
+func TestRunWithoutAnAttempt(t *testing.T) {
+	m := newMaker()
+	m.repeat = 0
+	dir := m.make(t)
+	if _, err := Draw(dir, dir); err != nil {
+		t.Fatal(err)
+	}
+	r := read(t, dir)
+	if got := RatesOf(r)[0].Systems[0].Absent; got != "not run" {
+		t.Errorf("absent: %q", got)
+	}
+}
+
+func TestLogAxisOnlyWhereSystemsAreFarApart(t *testing.T) {
+	for _, c := range []struct {
+		slowest float64
+		log     bool
+	}{{501, true}, {600, false}} {
+		f := figure{lines: []line{{rate: 10_030}, {rate: c.slowest}, {rate: 1e9, limit: true}}}
+		if f.wantsLog() != c.log {
+			t.Errorf("10,030 and %v: log axis %v", c.slowest, f.wantsLog())
+		}
+	}
+}
+
+func TestExtrasStandInTheirOwnFigure(t *testing.T) {
+	r := read(t, newMaker().make(t))
+	s := r.Run.Scenarios[0]
+	for _, l := range newFigure(r, s, paperView).lines {
+		if strings.Contains(l.label, "plain socket") {
+			t.Errorf("%s is in the paper's figure", l.label)
+		}
+	}
+	faint := 0
+	for _, l := range newFigure(r, s, extrasView).lines {
+		if l.style.faint {
+			faint++
+		}
+	}
+	if faint != 5 {
+		t.Errorf("%d systems stand behind the extras", faint)
+	}
+}
+
+// Lines must be told apart without colour.
+func TestLooksDiffer(t *testing.T) {
+	for _, s := range newMaker().scenario {
+		styles := stylesOf(s)
+		for _, a := range s.Systems {
+			for _, b := range s.Systems {
+				if a.ID == b.ID || a.Role == resultfile.RoleLimit || b.Role == resultfile.RoleLimit {
+					continue
+				}
+				x, y := styles[a.ID], styles[b.ID]
+				if slices.Equal(x.dashes, y.dashes) || x.shape == y.shape || x.color == y.color {
+					t.Errorf("%s and %s look alike", a.Label, b.Label)
+				}
+			}
+		}
+	}
+}
+
+// No entry of the legend lies over another one or outside of the figure,
+// however close together the lines end.
+func TestLegendEntriesDoNotOverlap(t *testing.T) {
+	r := read(t, newMaker().make(t))
+	for _, n := range figuresOf(r, r.Run.Scenarios[0]) {
+		l := newLayout(n.figure)
+		p := newPlot(n.figure)
+		es := entries(n.figure)
+		data := drawArea(l, p)
+		bottom := l.legend.Min.Y
+		tops := settle(es, p, data, l.legend.Max.Y, bottom)
+		for i, e := range es {
+			if tops[i] > l.legend.Max.Y || tops[i]-e.height() < bottom {
+				t.Errorf("%s: %s leaves the column", n.name, e.rows[0].text)
+			}
+			if i > 0 && tops[i] > tops[i-1]-es[i-1].height() {
+				t.Errorf("%s: %s lies over %s", n.name, e.rows[0].text, es[i-1].rows[0].text)
+			}
+		}
+	}
+}
+
+func TestPlainIsASCII(t *testing.T) {
+	got := plain("µs – 2×… “q” 日\n")
+	if got != `us - 2x... "q" ? ` {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,116 @@
+package plots
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+func TestSummarise(t *testing.T) {
+	values := []float64{5, 1, 4, 2, 3}
+	s := Summarise(values)
+	if s.N != 5 || s.Median != 3 || s.Min != 1 || s.Max != 5 || s.Low != nil || s.High != nil {
+		t.Errorf("five values: %+v", s)
+	}
+	if !slices.Equal(values, []float64{5, 1, 4, 2, 3}) {
+		t.Errorf("the values were changed: %v", values)
+	}
+	if s := Summarise([]float64{1, 2, 3, 10}); s.Median != 2.5 {
+		t.Errorf("median of an even number: %v", s.Median)
+	}
+	if s := Summarise(nil); s.N != 0 {
+		t.Errorf("nothing: %+v", s)
+	}
+}
+
+// With six measurements, the lowest and the highest bound the median with a
+// confidence of 1 - 2/2^6 = 96.9 %; with five it would be 93.8 %.
+func TestIntervalNeedsSix(t *testing.T) {
+	s := Summarise([]float64{6, 5, 4, 3, 2, 1})
+	if s.Low == nil || *s.Low != 1 || *s.High != 6 {
+		t.Errorf("six values: %+v", s)
+	}
+	if s := Summarise([]float64{5, 4, 3, 2, 1}); s.Low != nil {
+		t.Errorf("five values have an interval: %v", *s.Low)
+	}
+	// Of 11, from the second to the ninth: 1 - (1+11)/2^11 - (1+11+55)/2^11 =
+	// 96.1 %, the shortest above 95 %.
+	if s := Summarise([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}); *s.Low != 2 || *s.High != 9 {
+		t.Errorf("eleven values: %v to %v", *s.Low, *s.High)
+	}
+}
+
+func TestRatio(t *testing.T) {
+	r := ratio(Summarise([]float64{80, 100, 110}), Summarise([]float64{10, 20, 25}))
+	if r.Median != 5 || r.Min != 80.0/25 || r.Max != 11 {
+		t.Errorf("%+v", r)
+	}
+	if ratio(Summary{}, Summarise([]float64{1})) != nil || ratio(Summarise([]float64{1}), Summarise([]float64{0})) != nil {
+		t.Error("a ratio with nothing")
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	for _, c := range []struct {
+		a, b []float64
+		want string
+	}{
+		{[]float64{1, 2, 3}, []float64{11, 12, 13}, "too few to tell"},
+		{[]float64{1, 2, 3, 4}, []float64{11, 12, 13, 14}, "differs"}, // p = 2/70
+		{[]float64{1, 12, 3, 14}, []float64{11, 2, 13, 4}, "no difference beyond chance"},
+		{[]float64{1, 2}, []float64{3, 4, 5, 6, 7, 8}, "too few to tell"}, // at best 2/28
+		{[]float64{1, 2}, []float64{3, 4, 5, 6, 7, 8, 9, 10}, "differs"},  // 2/45
+		{nil, []float64{1}, "measured in one only"},
+		{nil, nil, "not measured"},
+	} {
+		if p, got := verdict(c.a, c.b); got != c.want {
+			t.Errorf("%v and %v: %s (p = %v), want %s", c.a, c.b, got, p, c.want)
+		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for _, c := range []struct {
+		v    float64
+		want string
+	}{
+		{0, "0"}, {7, "7"}, {0.25, "0.25"}, {12.34, "12.3"}, {100.4, "100"}, {999.6, "1,000"}, {1234567, "1,234,567"}, {-1500, "-1,500"}, {math.NaN(), "-"},
+	} {
+		if got := number(c.v); got != c.want {
+			t.Errorf("%v: %q, want %q", c.v, got, c.want)
+		}
+	}
+	for _, c := range [][2]float64{{0, 0}, {123456, 123000}, {999.9, 1000}, {0.12349, 0.123}, {7, 7}} {
+		if got := roundTo3(c[0]); math.Abs(got-c[1]) > 1e-9 {
+			t.Errorf("%v rounds to %v", c[0], got)
+		}
+	}
+}
+
+func TestAxes(t *testing.T) {
+	for _, c := range [][2]float64{{617_000, 700_000}, {1, 1}, {1.01, 1.2}, {96, 100}, {0.0031, 0.004}} {
+		if got := niceCeil(c[0]); math.Abs(got-c[1]) > c[1]*1e-9 {
+			t.Errorf("above %v: %v", c[0], got)
+		}
+	}
+	for _, max := range []float64{1, 1.2, 200, 2000, 25, 700_000, 0.04} {
+		ticks := linearTicks(max)
+		if n := len(ticks); n < 5 || n > 11 || ticks[0].Value != 0 {
+			t.Errorf("0 to %v has %d ticks", max, n)
+		}
+	}
+	for _, c := range [][4]float64{{3800, 600_000, 2000, 1e6}, {1, 1, 1, 2}, {22_000, 31_000, 20_000, 50_000}, {9.9, 10, 5, 10}} {
+		if lo, hi := logBounds(c[0], c[1]); math.Abs(lo-c[2]) > 1e-9*lo || math.Abs(hi-c[3]) > 1e-9*hi {
+			t.Errorf("%v to %v: %v to %v", c[0], c[1], lo, hi)
+		}
+	}
+	labelled := 0
+	for _, tick := range logTicks(2000, 1e6) {
+		if tick.Label != "" {
+			labelled++
+		}
+	}
+	if labelled != 9 {
+		t.Errorf("2,000 to 1,000,000 has %d labels", labelled)
+	}
+}
