@@ -31,7 +31,7 @@ func Open(ctx context.Context, dir string, cfg Config) (*Manager, error) {
 		return nil, err
 	}
 	m := &Manager{dir: dir, cfg: cfg}
-	if err := cfg.FS.MkdirAll(dir); err != nil {
+	if err := makeFolder(cfg.FS, dir); err != nil {
 		return nil, fmt.Errorf("make log folder %s: %w", dir, err)
 	}
 	m.lock, err = cfg.FS.Lock(filepath.Join(dir, lockName))
@@ -46,6 +46,23 @@ func Open(ctx context.Context, dir string, cfg Config) (*Manager, error) {
 	}
 	m.startFlusher()
 	return m, nil
+}
+
+// makeFolder makes a folder and those above it that are missing, safe from a
+// crash: without that everything flushed into it could vanish with its name.
+func makeFolder(fsys vfs.FS, dir string) error {
+	_, err := fsys.Stat(dir)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err // a file of that name is found when the lock is made in it
+	}
+	parent := filepath.Dir(dir)
+	if err := makeFolder(fsys, parent); err != nil {
+		return err
+	}
+	if err := fsys.Mkdir(dir); err != nil && !isExist(err) {
+		return err
+	}
+	return fsys.SyncDir(parent)
 }
 
 // load reads everything in the log folder.
