@@ -80,8 +80,15 @@ func versionsLine(s resultfile.Scenario) string {
 			continue
 		}
 		for _, set := range y.Settings {
-			if set.Row == "version" && set.Value != "" && !slices.Contains(parts, set.Value) {
-				parts = append(parts, set.Value)
+			if set.Row != "version" || set.Value == "" {
+				continue
+			}
+			v := set.Value
+			if !strings.Contains(strings.ToLower(v), y.Driver) {
+				v = y.Driver + ": " + v
+			}
+			if !slices.Contains(parts, v) {
+				parts = append(parts, v)
 			}
 		}
 	}
