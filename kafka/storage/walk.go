@@ -253,7 +253,7 @@ func (w *walk) cuts(path string) ([]CutFile, error) {
 func (w *walk) oneSegment(path string, size int64) error {
 	base, ok, err := parseSegmentName(filepath.Base(path))
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	if !ok {
 		return fmt.Errorf("%s is no segment file: those end in %s", path, segmentSuffix)

@@ -1,0 +1,190 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"kafkalab/kafka/internal/vfs"
+	"kafkalab/kafka/message"
+)
+
+// walkLog makes a log folder with two topics, and several segments in one.
+func walkLog(t *testing.T) *vfs.Mem {
+	fsys, _ := newTestFS()
+	m := open(t, fsys, Config{SegmentBytes: 30, DefaultPartitions: 2})
+	for i, name := range []string{"a", "b"} {
+		l, err := m.Ensure(name, int32(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 5 {
+			mustAppend(t, l, payload(n, 10), payload(n, 20))
+		}
+	}
+	mustClose(t, m)
+	return fsys
+}
+
+func TestWalk(t *testing.T) {
+	fsys := walkLog(t)
+	for path, want := range map[string]int{
+		testDir:                              20,
+		testDir + "/a-0":                     10,
+		testDir + "/b-1/" + segmentName(48):  2,
+		testDir + "/b-1/":                    10,
+		testDir + "/../log":                  20,
+		testDir + "/a-0/" + segmentName(192): 2,
+	} {
+		n := 0
+		next := map[string]int64{}
+		r, err := Walk(testContext(t), path, WalkOptions{FS: fsys}, func(e Entry) error {
+			size := []int{10, 20}[n%2]
+			if string(e.Message.Payload) != string(payload(int(e.Offset/48), size)) || e.PayloadBytes != int64(size) {
+				t.Errorf("%s offset %d: payload %x", e.Topic, e.Offset, e.Message.Payload)
+			}
+			if before, there := next[e.Topic]; there && before != e.Offset || e.NextOffset != e.Offset+int64(message.EntrySize(size)) {
+				t.Errorf("%s: offset %d, next %d after %d", e.Topic, e.Offset, e.NextOffset, before)
+			}
+			next[e.Topic] = e.NextOffset
+			n++
+			return nil
+		})
+		if err != nil || r.Err() != nil || r.Running {
+			t.Errorf("%s: %+v, %v", path, r, err)
+		}
+		if n != want {
+			t.Errorf("%s: %d messages, %d wanted", path, n, want)
+		}
+	}
+}
+
+func TestWalkStops(t *testing.T) {
+	fsys := walkLog(t)
+	own := errors.New("own")
+	for give, want := range map[error]error{ErrStopWalk: nil, own: own} {
+		n := 0
+		_, err := Walk(testContext(t), testDir, WalkOptions{FS: fsys}, func(Entry) error {
+			n++
+			if n == 3 {
+				return give
+			}
+			return nil
+		})
+		if !errors.Is(err, want) || n != 3 {
+			t.Errorf("%v after %d messages", err, n)
+		}
+	}
+	ctx, cancel := context.WithCancel(testContext(t))
+	cancel()
+	if _, err := Verify(ctx, testDir, WalkOptions{FS: fsys}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// TestVerifyFindsEverything at once, and goes on behind each fault.
+func TestVerifyFindsEverything(t *testing.T) {
+	fsys := walkLog(t)
+	damaged := content(t, fsys, testDir+"/a-0/"+segmentName(48))
+	damaged[40] ^= 1 // in the second message
+	put(t, fsys, testDir+"/a-0/"+segmentName(48), damaged)
+	if err := fsys.Remove(testDir + "/a-0/" + segmentName(96)); err != nil {
+		t.Fatal(err)
+	}
+	put(t, fsys, testDir+"/a-0/"+segmentName(48)+".cut-90", []byte("cut off"))
+	put(t, fsys, testDir+"/strange/x", nil)
+	put(t, fsys, testDir+"/t-7/7.kafka", nil)
+	fsys.SetHook(func(op vfs.Op) error {
+		if op.Kind.Changes() {
+			t.Errorf("verify did %s %s", op.Kind, op.Path)
+		}
+		if op.Kind == vfs.OpRead && strings.Contains(op.Path, "b-1/"+segmentName(96)) {
+			return syscall.EIO
+		}
+		return nil
+	})
+	r, err := Verify(testContext(t), testDir, WalkOptions{FS: fsys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantContains(t, r.Err().Error(),
+		"message at offset 67: checksum mismatch", segmentName(48),
+		"ends at offset 96", "begins at 144",
+		`"strange"`, "7.kafka", "input/output error")
+	a := r.Partitions[0]
+	if len(a.Cuts) != 1 || a.Cuts[0].Bytes != 7 || a.Segments[1].Messages != 1 || a.Segments[1].ValidBytes != 19 || a.Segments[1].Size != 48 {
+		t.Errorf("report on a: %+v", a)
+	}
+	if n := len(r.Partitions); n != 4 {
+		t.Errorf("%d partitions", n)
+	}
+}
+
+func TestWalkErrors(t *testing.T) {
+	fsys := walkLog(t)
+	put(t, fsys, "/other/file", nil)
+	put(t, fsys, testDir+"/a-0/x.kafka", nil)
+	for path, says := range map[string]string{
+		"/missing":               "not exist",
+		"/other":                 "no log folder",
+		"/other/file":            "no segment file",
+		testDir + "/a-0/x.kafka": "20 digits",
+	} {
+		if _, err := Verify(testContext(t), path, WalkOptions{FS: fsys}); err == nil {
+			t.Errorf("%s: no error", path)
+		} else {
+			wantContains(t, err.Error(), path, says)
+		}
+	}
+}
+
+// TestWalkLargeMessage: no more of a payload than the limit is kept.
+func TestWalkLargeMessage(t *testing.T) {
+	fsys, _ := newTestFS()
+	put(t, fsys, segmentPath(0), set(payload(1, 2*scanBytes), payload(2, 5)))
+	n := 0
+	r, err := Walk(testContext(t), segmentPath(0), WalkOptions{FS: fsys, MaxPayloadBytes: 100}, func(e Entry) error {
+		n++
+		if e.PayloadBytes > 100 && (len(e.Message.Payload) != 100 || string(e.Message.Payload) != string(payload(1, 100))) {
+			t.Errorf("%d bytes of %d", len(e.Message.Payload), e.PayloadBytes)
+		}
+		return nil
+	})
+	if err != nil || r.Err() != nil || n != 2 {
+		t.Errorf("%d messages, %v, %v", n, r.Err(), err)
+	}
+}
+
+// TestWalkBesideBroker: on a real file system, with a broker at work.
+func TestWalkBesideBroker(t *testing.T) {
+	dir := t.TempDir()
+	m, err := Open(testContext(t), dir, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := m.Ensure("t", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, l, []byte("x"))
+	for _, path := range []string{dir, filepath.Join(dir, "t-0"), filepath.Join(dir, "t-0", segmentName(0))} {
+		if r, err := Verify(testContext(t), path, WalkOptions{}); err != nil || r.Err() != nil || !r.Running || r.Partitions[0].Topic != "t" {
+			t.Errorf("%s: %+v, %v", path, r, err)
+		}
+	}
+	mustClose(t, m)
+	if err := os.Remove(filepath.Join(dir, lockName)); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	if r, err := Verify(testContext(t), ".", WalkOptions{}); err != nil || r.Err() != nil || r.Running {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, lockName)); err == nil {
+		t.Error("verify has made a lock file")
+	}
+}
