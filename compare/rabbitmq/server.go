@@ -38,15 +38,15 @@ func (d *Driver) Start(ctx context.Context, h host.Host, dir string, o driver.Op
 	}
 	// The name server first, as a child: else the server starts one as a
 	// daemon, which would outlive it.
-	epmd, err := h.Start(ctx, host.Command{
+	epmd, err := launch.Start(ctx, h, host.Command{
 		Name: "epmd",
 		Args: []string{"epmd", "-address", "127.0.0.1", "-port", strconv.Itoa(p.epmd)},
 		Dir:  dir,
-	})
+	}, p.epmd, "")
 	if err != nil {
 		return nil, err
 	}
-	s, err := startServer(ctx, h, dir, p)
+	s, err := startServer(ctx, h, dir, p, epmd)
 	if err != nil {
 		return nil, errors.Join(err, epmd.Stop(ctx, 0))
 	}
@@ -54,12 +54,12 @@ func (d *Driver) Start(ctx context.Context, h host.Host, dir string, o driver.Op
 		driver.Target{Addr: net.JoinHostPort(h.Addr(), strconv.Itoa(p.amqp))},
 		path.Join(dir, "mnesia"),
 		[]string{path.Join(dir, "log", logFile)},
-		epmd, s,
+		epmd.Process, s.Process,
 	), nil
 }
 
 // startServer starts the server proper and waits until it takes requests.
-func startServer(ctx context.Context, h host.Host, dir string, p ports) (*launch.Program, error) {
+func startServer(ctx context.Context, h host.Host, dir string, p ports, epmd *launch.Program) (*launch.Program, error) {
 	s, err := launch.Start(ctx, h, host.Command{
 		Name: "rabbitmq-server",
 		Args: []string{serverProgram, "-noinput"},
@@ -69,7 +69,7 @@ func startServer(ctx context.Context, h host.Host, dir string, p ports) (*launch
 	if err != nil {
 		return nil, err
 	}
-	if err = s.WaitReady(ctx); err == nil {
+	if err = s.WaitReady(ctx, epmd); err == nil {
 		err = launch.Exchange(ctx, h, p.amqp, `AMQP\0\0\11\1`, "RabbitMQ")
 	}
 	if err != nil {

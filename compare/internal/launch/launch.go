@@ -25,8 +25,9 @@ type Program struct {
 }
 
 // Start starts a program. ready is a text in its output that tells that it
-// takes requests. port is the one that it was told to listen on; messages name
-// it, since a port that is in use is what most often goes wrong.
+// takes requests; empty, for a program that does not tell. port is the one
+// that it was told to listen on: messages name it, since a port that is in use
+// is what most often goes wrong.
 func Start(ctx context.Context, h host.Host, c host.Command, port int, ready string) (*Program, error) {
 	out := &watch{want: []byte(ready), seen: make(chan struct{})}
 	c.Out, c.Err = out, out
@@ -37,21 +38,40 @@ func Start(ctx context.Context, h host.Host, c host.Command, port int, ready str
 	return &Program{Process: p, name: c.Name, port: port, out: out}, nil
 }
 
-// WaitReady returns when the program has said that it is ready. It does not
-// end the program when it fails.
-func (p *Program) WaitReady(ctx context.Context) error {
+// WaitReady returns when the program has said that it is ready, or when it or
+// one of the programs that it needs has ended. It ends none of them.
+func (p *Program) WaitReady(ctx context.Context, needs ...*Program) error {
+	ready, cancel := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel(nil)
+	for _, n := range append(needs, p) {
+		wg.Go(func() {
+			select {
+			case <-n.Done():
+				cancel(n.ended())
+			case <-ready.Done():
+			}
+		})
+	}
 	select {
 	case <-p.out.seen:
 		return nil
-	case <-p.Done():
-		err := p.Wait(ctx)
-		if err == nil {
-			err = fmt.Errorf("%s ended", p.name)
+	case <-ready.Done():
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s has not come up on port %d: %w: %s", p.name, p.port, ctx.Err(), p.out.tail())
 		}
-		return fmt.Errorf("%s did not come up on port %d: %w: %s", p.name, p.port, err, p.out.tail())
-	case <-ctx.Done():
-		return fmt.Errorf("%s has not come up on port %d: %w: %s", p.name, p.port, ctx.Err(), p.out.tail())
+		return fmt.Errorf("%s did not come up: %w", p.name, context.Cause(ready))
 	}
+}
+
+// ended says how the program ended.
+func (p *Program) ended() error {
+	err := p.Wait(context.Background()) // returns at once
+	if err == nil {
+		err = fmt.Errorf("%s ended", p.name)
+	}
+	return fmt.Errorf("%w; port %d; %s", err, p.port, p.out.tail())
 }
 
 // watch is a writer that looks for a text and keeps the last of what came.

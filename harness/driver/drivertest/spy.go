@@ -17,9 +17,10 @@ import (
 // test can choose.
 type spy struct {
 	host.Host
-	port int // what FreePort returns; 0: a free one
+	port int // what FreePort returns first; 0: a free one
 
 	mu      sync.Mutex
+	asked   bool // for a port
 	started []host.Process
 }
 
@@ -34,9 +35,13 @@ func (s *spy) Start(ctx context.Context, c host.Command) (host.Process, error) {
 	return p, err
 }
 
-// FreePort returns the chosen port.
+// FreePort returns the chosen port, then free ones.
 func (s *spy) FreePort(ctx context.Context) (int, error) {
-	if s.port != 0 {
+	s.mu.Lock()
+	first := !s.asked
+	s.asked = true
+	s.mu.Unlock()
+	if first && s.port != 0 {
 		return s.port, nil
 	}
 	return s.Host.FreePort(ctx)
