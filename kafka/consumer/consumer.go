@@ -1,0 +1,166 @@
+// Package consumer reads messages from brokers (NetDB'11 §3.1): one partition
+// without ZooKeeper, as a [Stream].
+//
+// # How messages come
+//
+// The application takes one message at a time; each pull from the broker
+// fetches many, typically hundreds of kilobytes, and is asked for ahead of use.
+// A stream reads its log as a sequence of bytes: it asks for the next range
+// while the last one is still on its way, so the link is never idle, and the
+// part of a message that a range ends with is kept and completed by the next.
+// Ranges that were asked for in advance stop joining when a range comes short,
+// at the end of a segment or of the log: what does not begin at the byte that
+// is wanted is thrown away, and the stream goes on from the true offset.
+//
+// At the end of the log a stream lets the broker hold its request back until
+// there is something (WaitFetch). A broker that does not know that request, as
+// those of Kafka 0.7, is asked twice a second instead.
+//
+// # Offsets
+//
+// An offset is the position of a message's first byte in its partition's log.
+// Offsets grow and are not consecutive: the next one is greater by the size of
+// the message. Having consumed a message means having received all before it,
+// so one offset says how far a consumer has come, and [Stream.SeekTo] goes back
+// to any. A stream advances its consumed offset when the application asks for
+// the next message, and so never past one that it may still be handling.
+package consumer
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"kafkalab/kafka/client"
+	"kafkalab/kafka/message"
+	"kafkalab/kafka/wire"
+)
+
+// Special values of [PartitionConfig.Start].
+const (
+	Earliest = wire.TimeEarliest // the smallest offset that can be fetched
+	Latest   = wire.TimeLatest   // behind the last visible message
+)
+
+// Reset says where to go on when an offset can no longer, or not yet, be
+// fetched.
+type Reset int
+
+// The policies of resetting (0.7's autooffset.reset).
+const (
+	ResetSmallest Reset = iota // at the smallest offset there is
+	ResetLargest               // behind the last visible message
+	ResetFail                  // nowhere: the stream returns an error
+)
+
+var resetNames = [...]string{"smallest", "largest", "fail"}
+
+func (r Reset) String() string {
+	if r < 0 || int(r) >= len(resetNames) {
+		return fmt.Sprintf("reset(%d)", int(r))
+	}
+	return resetNames[r]
+}
+
+// ParseReset reads the name of a policy, as [Reset.String] writes it.
+func ParseReset(name string) (Reset, error) {
+	for r, n := range resetNames {
+		if n == name {
+			return Reset(r), nil
+		}
+	}
+	return 0, fmt.Errorf("offset reset %q: give smallest, largest or fail", name)
+}
+
+// Defaults of [PartitionConfig].
+const (
+	DefaultFetchBytes    = 200 << 10 // the paper's pull of about 200 KB
+	DefaultMaxFetchBytes = 8 << 20
+	DefaultMaxWait       = 5 * time.Second
+)
+
+// quietInterval is the least time between two requests that find nothing to
+// read: no more than two a second.
+const quietInterval = 500 * time.Millisecond
+
+// PartitionConfig describes a stream of one partition. Zero fields take the
+// defaults; the zero Start is offset 0.
+type PartitionConfig struct {
+	Broker    string // host and port of the partition's broker
+	Topic     string
+	Partition int32
+
+	Start int64 // the offset of a message, [Earliest] or [Latest]
+	Reset Reset // when an offset is out of range
+
+	FetchBytes int // of one pull
+	// MaxFetchBytes is how large a message may be, its 9 or 10 bytes of header
+	// included: pulls grow up to it when a message does not fit.
+	MaxFetchBytes int
+	// MaxWait is how long the broker holds a request back at the end of the
+	// log. Less than 500 ms is taken as that. It delays no message.
+	MaxWait time.Duration
+
+	DialTimeout    time.Duration // 0: the client package's
+	RequestTimeout time.Duration // 0: the client package's
+	Logger         *slog.Logger  // connections and resets, never messages; nil: nothing is logged
+}
+
+func (c PartitionConfig) withDefaults() (PartitionConfig, error) {
+	if c.FetchBytes == 0 {
+		c.FetchBytes = DefaultFetchBytes
+	}
+	if c.MaxFetchBytes == 0 {
+		c.MaxFetchBytes = max(DefaultMaxFetchBytes, c.FetchBytes)
+	}
+	if c.MaxWait == 0 {
+		c.MaxWait = DefaultMaxWait
+	}
+	c.MaxWait = max(c.MaxWait, quietInterval)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.Logger = c.Logger.With("topic", c.Topic, "partition", c.Partition)
+	if err := message.CheckTopic(c.Topic); err != nil {
+		return c, fmt.Errorf("consumer: %w", err)
+	}
+	switch {
+	case c.Broker == "":
+		return c, errors.New("consumer: no broker is given: name its host:port")
+	case c.Partition < 0:
+		return c, fmt.Errorf("consumer: partition %d of %s: give one from 0 on", c.Partition, c.Topic)
+	case c.Start < Earliest:
+		return c, fmt.Errorf("consumer: start offset %d of %s: give one from 0 on, Earliest or Latest", c.Start, c.Topic)
+	case c.Reset < ResetSmallest || c.Reset > ResetFail:
+		return c, fmt.Errorf("consumer: %v: give one of smallest, largest, fail", c.Reset)
+	case c.FetchBytes < 1 || c.MaxFetchBytes < c.FetchBytes || c.MaxFetchBytes > wire.MaxRequestSize:
+		return c, fmt.Errorf("consumer: fetch of %d bytes, at most %d: give 1 up to %d, the most not below the first", c.FetchBytes, c.MaxFetchBytes, wire.MaxRequestSize)
+	}
+	return c, nil
+}
+
+func (c PartitionConfig) client() client.Config {
+	return client.Config{
+		DialTimeout:      c.DialTimeout,
+		RequestTimeout:   c.RequestTimeout,
+		MaxResponseBytes: c.MaxFetchBytes + wire.ResponseHeaderSize,
+	}
+}
+
+// Message is a message as the application gets it.
+type Message struct {
+	Partition  int32
+	Offset     int64
+	NextOffset int64  // where to go on after it
+	Payload    []byte // valid until the next call on the stream
+}
+
+var (
+	// ErrClosed is returned by a stream after Close.
+	ErrClosed = errors.New("stream is closed")
+	// ErrTooLarge says that a message is larger than MaxFetchBytes.
+	ErrTooLarge = errors.New("raise the limit of the fetch size")
+	// ErrTorn says that the log ends in the middle of what should be a message.
+	ErrTorn = errors.New("the log is damaged, or the offset is not that of a message")
+)
