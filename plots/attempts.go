@@ -78,7 +78,7 @@ func residentBytes(a resultfile.Attempt) (float64, bool) {
 	return float64(a.BrokerResidentBytes), a.BrokerResidentBytes > 0
 }
 
-// diskWrites is what the broker host's disk wrote during the attempt.
+// diskWrites is what the broker's processes wrote, while it was measured.
 func diskWrites(a resultfile.Attempt) (float64, bool) { return float64(a.BrokerDiskWriteBytes), true }
 
 func formatBytes(a resultfile.Attempt) (float64, bool) {

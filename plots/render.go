@@ -4,19 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"html"
-	"io"
 	"math"
-	"sync"
 	"time"
 
-	"codeberg.org/go-pdf/fpdf"
-	stdfont "golang.org/x/image/font"
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgpdf"
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
@@ -68,35 +62,6 @@ func finishSVG(svg []byte, title string) []byte {
 	svg = bytes.ReplaceAll(svg, []byte("font-family:Liberation Sans;"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"))
 	head := []byte(`xlink">` + "\n")
 	return bytes.Replace(svg, head, append(head, []byte("<title>"+html.EscapeString(title)+"</title>\n")...), 1)
-}
-
-// pdfDate guards the date of new documents, which the PDF library keeps for
-// the whole process.
-var pdfDate sync.Mutex
-
-func renderPDF(w io.Writer, f figure, l layout, date time.Time) error {
-	pdfDate.Lock()
-	defer pdfDate.Unlock()
-	fpdf.SetDefaultCatalogSort(true)
-	fpdf.SetDefaultCreationDate(date.UTC())
-	fpdf.SetDefaultModificationDate(date.UTC())
-	c := vgpdf.New(vg.Points(pageWidth), l.height)
-	drawFigure(draw.New(boldPDF{c}), f, l)
-	_, err := c.WriteTo(w)
-	return err
-}
-
-// boldPDF gives bold fonts a name of their own: vgpdf enters a font as a
-// regular one and then looks for it as a bold one, which is not there.
-type boldPDF struct{ *vgpdf.Canvas }
-
-// FillString implements vg.Canvas.
-func (c boldPDF) FillString(f font.Face, pt vg.Point, text string) {
-	if f.Font.Weight == stdfont.WeightBold {
-		f.Font.Variant += "Bold"
-		f.Font.Weight = stdfont.WeightNormal
-	}
-	c.Canvas.FillString(f, pt, text)
 }
 
 // layout is where the parts of a figure stand, measured from the bottom.
