@@ -1,0 +1,344 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kafkalab/harness/driver"
+	"kafkalab/kafka/client"
+	"kafkalab/kafka/consumer"
+	"kafkalab/kafka/message"
+	"kafkalab/kafka/producer"
+)
+
+// closeLimit bounds how long Close waits for what was not flushed.
+const closeLimit = 3 * time.Second
+
+var errClosed = errors.New("kafka: the client is closed")
+
+// conn is the client half: a producer or a stream for each queue, and a
+// connection to ask what has arrived.
+type conn struct {
+	addr string
+	opts options
+
+	mu     sync.Mutex // guards all that follows
+	closed bool
+	closes []func(context.Context) error
+	queues map[string]*queue
+	ask    *client.Conn // nil: not connected
+
+	asking    sync.Mutex // held during a question: one at a time
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// queue is what is known of a queue.
+type queue struct {
+	name string
+	// entryBytes is the size of each of its entries; 0 until a message was sent
+	// or seen.
+	entryBytes atomic.Int64
+}
+
+func connect(ctx context.Context, addr string, opts options) (*conn, error) {
+	ask, err := client.Dial(ctx, addr, client.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return &conn{addr: addr, opts: opts, queues: map[string]*queue{}, ask: ask}, nil
+}
+
+// queue returns what is known of a queue.
+func (c *conn) queue(name string) (*queue, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, errClosed
+	}
+	q := c.queues[name]
+	if q == nil {
+		q = &queue{name: name}
+		c.queues[name] = q
+	}
+	return q, nil
+}
+
+// keep has Close call f, which is called at once if Close has begun.
+func (c *conn) keep(ctx context.Context, f func(context.Context) error) error {
+	c.mu.Lock()
+	closed := c.closed
+	if !closed {
+		c.closes = append(c.closes, f)
+	}
+	c.mu.Unlock()
+	if closed {
+		return errors.Join(errClosed, f(ctx))
+	}
+	return nil
+}
+
+func (c *conn) Producer(ctx context.Context, name string) (driver.Producer, error) {
+	q, err := c.queue(name)
+	if err != nil {
+		return nil, err
+	}
+	p, err := producer.New(ctx, producer.Config{
+		Brokers: []string{c.addr},
+		// A synchronous producer makes a request of each Send: for batches of
+		// one that is the same without the batch. With acknowledgement it would
+		// wait for each answer.
+		Async:         c.opts.batch > 1 || c.opts.acks != producer.AcksNone,
+		BatchMessages: c.opts.batch,
+		Acks:          c.opts.acks,
+		NoCoalesce:    !c.opts.coalesced,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.keep(ctx, p.Close); err != nil {
+		return nil, err
+	}
+	return &sender{producer: p, queue: q, batch: c.opts.batch, one: make([][]byte, 1)}, nil
+}
+
+// sender is the driver's producer.
+type sender struct {
+	producer *producer.Producer
+	queue    *queue
+	batch    int
+	payload  int      // size of each, 0 before the first
+	one      [][]byte // the argument of the producer's Send, without making it anew
+}
+
+func (s *sender) Send(ctx context.Context, payload []byte) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if len(payload) != s.payload {
+		if err := s.setSize(len(payload)); err != nil {
+			return err
+		}
+	}
+	s.one[0] = payload
+	return s.producer.Send(ctx, s.queue.name, 0, s.one...)
+}
+
+// setSize is called with the first payload, and with any of another size,
+// which is refused.
+func (s *sender) setSize(n int) error {
+	entry := message.EntrySize(n)
+	if !s.queue.entryBytes.CompareAndSwap(0, int64(entry)) && s.queue.entryBytes.Load() != int64(entry) {
+		return fmt.Errorf("kafka: payload of %d bytes in queue %q, whose payloads have %d: messages are counted by their size, which must be one",
+			n, s.queue.name, s.queue.entryBytes.Load()-int64(message.EntrySize(0)))
+	}
+	if s.batch*entry > producer.DefaultMaxBufferBytes {
+		return fmt.Errorf("kafka: a batch of %d messages of %d bytes is larger than the producer's buffer of %d bytes: lower the option batch", s.batch, n, producer.DefaultMaxBufferBytes)
+	}
+	s.payload = n
+	return nil
+}
+
+// Flush waits until the broker has read everything.
+func (s *sender) Flush(ctx context.Context) error { return s.producer.Flush(ctx) }
+
+func (c *conn) Consumer(ctx context.Context, name string) (driver.Consumer, error) {
+	q, err := c.queue(name)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.open(ctx, q.name)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.keep(ctx, func(context.Context) error { return s.Close() }); err != nil {
+		return nil, err
+	}
+	return &receiver{conn: c, stream: s, topic: name}, nil
+}
+
+// open opens a stream of the whole topic.
+func (c *conn) open(ctx context.Context, topic string) (*consumer.Stream, error) {
+	return consumer.OpenPartition(ctx, consumer.PartitionConfig{
+		Broker: c.addr, Topic: topic, Start: consumer.Earliest, FetchBytes: c.opts.fetchBytes,
+	})
+}
+
+// receiver is the driver's consumer.
+type receiver struct {
+	conn   *conn
+	stream *consumer.Stream
+	topic  string
+	chunk  message.Iterator // what is left of the last one
+}
+
+// Receive hands over one fetch's messages.
+func (r *receiver) Receive(ctx context.Context, handle func(payload []byte) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	for handled := false; !handled; {
+		for r.chunk.Next() {
+			handled = true
+			if err := handle(r.chunk.Message().Payload); err != nil {
+				return err
+			}
+		}
+		if err := r.chunk.Err(); err != nil {
+			return fmt.Errorf("kafka: %w", err)
+		}
+		if !handled {
+			if err := r.next(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// aliveInterval is how long the stream may bring nothing before the broker is
+// asked whether it is there, and answerLimit how long it may take to answer.
+const (
+	aliveInterval = time.Second
+	answerLimit   = 10 * time.Second
+)
+
+// next waits for the next chunk. A stream outlives its broker: it connects
+// again for as long as it is asked to. In an experiment a broker that has gone
+// is the end.
+func (r *receiver) next(ctx context.Context) error {
+	for {
+		waiting, cancel := context.WithTimeout(ctx, aliveInterval)
+		chunk, err := r.stream.NextChunk(waiting)
+		cancel()
+		if err == nil {
+			r.chunk = chunk
+			return nil
+		}
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		asking, cancel := context.WithTimeout(ctx, answerLimit)
+		_, askErr := r.conn.logEnd(asking, r.topic)
+		cancel()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if askErr != nil {
+			return fmt.Errorf("kafka: nothing comes from queue %q, and the broker does not answer: %w", r.topic, askErr)
+		}
+	}
+}
+
+// Arrived divides the end of the log by the size of an entry.
+func (c *conn) Arrived(ctx context.Context, name string) (int64, error) {
+	q, err := c.queue(name)
+	if err != nil {
+		return 0, err
+	}
+	end, err := c.logEnd(ctx, name)
+	if err != nil || end == 0 {
+		return 0, err
+	}
+	if q.entryBytes.Load() == 0 {
+		if err := c.learnSize(ctx, q); err != nil {
+			return 0, err
+		}
+	}
+	return end / q.entryBytes.Load(), nil
+}
+
+// logEnd asks the broker how many bytes have been appended to the queue's log.
+func (c *conn) logEnd(ctx context.Context, topic string) (int64, error) {
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	ask, err := c.askConn(ctx)
+	if err != nil {
+		return 0, err
+	}
+	// All topics: one that is not there yet is no error then.
+	states, err := ask.Topics(ctx)
+	if err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.ask = nil
+		return 0, errors.Join(err, ask.Close())
+	}
+	for _, s := range states {
+		if s.Topic == topic && s.Partition == 0 {
+			return s.LogEnd, nil
+		}
+	}
+	return 0, nil
+}
+
+// askConn returns the connection for questions, made anew after an error.
+func (c *conn) askConn(ctx context.Context) (*client.Conn, error) {
+	c.mu.Lock()
+	ask := c.ask
+	c.mu.Unlock()
+	if ask != nil {
+		return ask, nil
+	}
+	ask, err := client.Dial(ctx, c.addr, client.Config{})
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, errors.Join(errClosed, ask.Close())
+	}
+	c.ask = ask
+	return ask, nil
+}
+
+// learnSize looks at the first message of a queue to which this client has
+// sent nothing. It waits until the message is visible.
+func (c *conn) learnSize(ctx context.Context, q *queue) (err error) {
+	s, err := c.open(ctx, q.name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	m, err := s.Next(ctx)
+	if err != nil {
+		return fmt.Errorf("kafka: size of the messages of queue %q: %w", q.name, err)
+	}
+	q.entryBytes.CompareAndSwap(0, m.NextOffset-m.Offset)
+	return nil
+}
+
+// StoredSize is that of an entry with magic 0 (NetDB'11 §5: 9 bytes overhead).
+func (c *conn) StoredSize(payload int) int { return message.EntrySize(payload) }
+
+// Close closes what was opened, waiting a moment for what was not flushed. It
+// names messages that were not sent.
+func (c *conn) Close(ctx context.Context) error {
+	c.closeOnce.Do(func() { c.closeErr = c.close(ctx) })
+	return c.closeErr
+}
+
+func (c *conn) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, closeLimit)
+	defer cancel()
+	c.mu.Lock()
+	c.closed = true
+	closes, ask := c.closes, c.ask
+	c.mu.Unlock()
+	errs := make([]error, len(closes))
+	var wg sync.WaitGroup
+	for i, f := range closes {
+		wg.Go(func() { errs[i] = f(ctx) })
+	}
+	wg.Wait()
+	err := errors.Join(errs...)
+	if ask != nil {
+		err = errors.Join(err, ask.Close()) // ends a question under way
+	}
+	return err
+}
