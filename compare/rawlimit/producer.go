@@ -76,6 +76,9 @@ func newStreamProducer(c *client, queue string) *streamProducer {
 }
 
 func (p *streamProducer) Send(ctx context.Context, payload []byte) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if err := p.sent.check(payload, p.client.path == PathTCP); err != nil {
 		return err
 	}
@@ -235,6 +238,9 @@ type grantProducer struct {
 }
 
 func (p *grantProducer) Send(ctx context.Context, payload []byte) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if p.err != nil {
 		return p.err
 	}

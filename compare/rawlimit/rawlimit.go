@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -119,13 +120,17 @@ func (limit) Start(ctx context.Context, broker host.Host, dir string, o driver.O
 	if err != nil {
 		return nil, err
 	}
+	port, err := broker.FreePort(ctx)
+	if err != nil {
+		return nil, err
+	}
 	store := filepath.Join(dir, "store")
 	if err := broker.MkdirAll(ctx, store); err != nil {
 		return nil, err
 	}
 	return driver.StartProgram(ctx, broker, driver.ProgramConfig{
 		Command: host.Command{Name: "rawserver", Args: []string{testbed, "rawserver",
-			"--listen", net.JoinHostPort(broker.Addr(), "0"), "--dir", store,
+			"--listen", net.JoinHostPort(broker.Addr(), strconv.Itoa(port)), "--dir", store,
 			"--path", string(opts.path), "--flush-interval", opts.flushInterval.String()}},
 		Ready:    func(line string) (string, bool) { return strings.CutPrefix(line, ReadyPrefix) },
 		StoreDir: store,

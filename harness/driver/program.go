@@ -37,8 +37,8 @@ type ProgramConfig struct {
 	// address in it if it is the line that says that requests are taken.
 	Ready    func(line string) (addr string, ok bool)
 	StoreDir string
-	// LogFile is the file on the host to which Stop writes what the program
-	// said.
+	// LogFile is the file on the host for what the program said: at first until
+	// it took requests, after Stop everything.
 	LogFile string
 	Grace   time.Duration // from SIGTERM to SIGKILL
 }
@@ -61,6 +61,9 @@ func StartProgram(ctx context.Context, h host.Host, cfg ProgramConfig) (*Program
 		err = errors.Join(errors.New("it ended before it took requests"), process.Wait(ctx))
 	case <-ctx.Done():
 		err = fmt.Errorf("it takes no requests yet: %w", context.Cause(ctx))
+	}
+	if err == nil {
+		err = p.writeLog(ctx)
 	}
 	if err != nil {
 		err = errors.Join(err, process.Stop(ctx, cfg.Grace))
@@ -93,7 +96,7 @@ func (p *Program) Died() <-chan struct{} { return p.died }
 // StoreDir returns the folder of the configuration.
 func (p *Program) StoreDir() string { return p.cfg.StoreDir }
 
-// Logs returns the log file, which is there after Stop.
+// Logs returns the log file.
 func (p *Program) Logs() []string { return []string{p.cfg.LogFile} }
 
 // logWait bounds the writing of the log file, which is done even when the
@@ -110,11 +113,16 @@ func (p *Program) Stop(ctx context.Context) error {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logWait)
 		defer cancel()
-		if err := p.host.WriteFile(ctx, p.cfg.LogFile, p.output.text(), 0o644); err != nil {
-			p.stopErr = errors.Join(p.stopErr, fmt.Errorf("log of %s: %w", p.cfg.Command.Name, err))
-		}
+		p.stopErr = errors.Join(p.stopErr, p.writeLog(ctx))
 	})
 	return p.stopErr
+}
+
+func (p *Program) writeLog(ctx context.Context) error {
+	if err := p.host.WriteFile(ctx, p.cfg.LogFile, p.output.text(), 0o644); err != nil {
+		return fmt.Errorf("log of %s: %w", p.cfg.Command.Name, err)
+	}
+	return nil
 }
 
 // Bounds of what is kept of a program's output.

@@ -35,6 +35,11 @@ func TestProgramIsReadyWhenItSaysSo(t *testing.T) {
 	if len(p.Processes()) != 1 || p.StoreDir() != dir {
 		t.Errorf("processes %v, store %s", p.Processes(), p.StoreDir())
 	}
+	// The log is there at once. The pipes may have delivered the other stream's
+	// line later.
+	if log, err := os.ReadFile(p.Logs()[0]); err != nil || !strings.Contains(string(log), "at 10.0.0.1:99\n") {
+		t.Errorf("log while it runs: %q, %v", log, err)
+	}
 	for range 2 {
 		if err := p.Stop(t.Context()); err != nil {
 			t.Fatal(err)
