@@ -39,7 +39,7 @@ func usagef(format string, args ...any) error {
 // commands lists the commands in the order of the help.
 func commands() []command {
 	return []command{
-		brokerCommand(), produceCommand(), offsetsCommand(), topicsCommand(), logCommand(),
+		brokerCommand(), produceCommand(), consumeCommand(), offsetsCommand(), topicsCommand(), logCommand(), perfCommand(),
 	}
 }
 

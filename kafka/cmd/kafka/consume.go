@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"kafkalab/kafka/client"
+	"kafkalab/kafka/consumer"
+	"kafkalab/kafka/message"
+	"kafkalab/kafka/wire"
+)
+
+func consumeCommand() command {
+	return command{name: "consume", summary: "print the messages of a partition", run: runConsume}
+}
+
+func runConsume(ctx context.Context, args []string, std stdio) error {
+	fs := newFlags(std, "kafka consume --broker-list HOST:PORT --topic T [--partition P] [--offset earliest|latest|N]",
+		`Prints each message of a partition as a line, from an offset on, and waits for
+more until it is interrupted, --max-messages were printed, or, with
+--exit-at-end, everything is printed that the log held when it began.`,
+		`  kafka consume --broker-list 127.0.0.1:9092 --topic t --exit-at-end
+  kafka consume --broker-list 127.0.0.1:9092 --topic t --offset latest --json
+`)
+	list := fs.String("broker-list", "", "the broker that has the partition, HOST:PORT")
+	topic := fs.String("topic", "", "topic")
+	partition := fs.Int32("partition", 0, "partition")
+	offset := fs.String("offset", "earliest", "where to begin: earliest, latest, or the offset of a message")
+	resetName := fs.String("offset-reset", "smallest", "where to go on when an offset is out of range: smallest, largest, fail")
+	max := fs.Int64("max-messages", 0, "how many messages at most, 0 for no limit")
+	exit := fs.Bool("exit-at-end", false, "end at what is the end of the log at the start")
+	fetchSize := fs.sizeFlag("fetch-size", consumer.DefaultFetchBytes, "how much to ask for at once")
+	asJSON := fs.Bool("json", false, "print JSON: partition, offset, next offset, payload")
+	fs.require("broker-list", "topic")
+	if err := fs.parse(args, 0, 0); err != nil {
+		return err
+	}
+	brokers, err := brokerList(*list)
+	if err != nil {
+		return err
+	}
+	start, err := startOffset(*offset)
+	if err != nil {
+		return err
+	}
+	reset, err := consumer.ParseReset(*resetName)
+	if err != nil {
+		return usageError{err}
+	}
+	if err := message.CheckTopic(*topic); err != nil {
+		return usageError{err}
+	}
+	switch {
+	case len(brokers) != 1:
+		return usagef("--broker-list: a partition is on one broker, and %d are given", len(brokers))
+	case *max < 0:
+		return usagef("--max-messages %d: 0 or more is wanted", *max)
+	case *partition < 0:
+		return usagef("--partition %d: 0 or more is wanted", *partition)
+	case *fetchSize < 1 || *fetchSize > wire.MaxRequestSize:
+		return usagef("--fetch-size %s: 1 byte to %d are wanted", fetchSize, wire.MaxRequestSize)
+	}
+	end := int64(-1)
+	if *exit {
+		if end, err = logEnd(ctx, brokers[0], *topic, *partition); err != nil {
+			return err
+		}
+	}
+	s, err := consumer.OpenPartition(ctx, consumer.PartitionConfig{
+		Broker: brokers[0], Topic: *topic, Partition: *partition, Start: start, Reset: reset, FetchBytes: int(*fetchSize),
+	})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	c := printer{out: bufio.NewWriter(std.Out), json: *asJSON, partition: *partition, max: *max, end: end}
+	err = c.print(ctx, s)
+	if errors.Is(err, context.Canceled) {
+		err = nil // an interrupt is how consuming ends
+	}
+	return err
+}
+
+// logEnd returns the log end of a partition: of everything appended, flushed or
+// not. The partition must exist.
+func logEnd(ctx context.Context, broker, topic string, partition int32) (int64, error) {
+	c, err := client.Dial(ctx, broker, client.Config{})
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	states, err := c.Topics(ctx, topic)
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range states {
+		if s.Topic == topic && s.Partition == partition {
+			return s.LogEnd, nil
+		}
+	}
+	return 0, fmt.Errorf("broker %s has no partition %s-%d: \"kafka topics list\" tells what it has", broker, topic, partition)
+}
+
+// printer prints messages.
+type printer struct {
+	out       *bufio.Writer
+	json      bool
+	partition int32
+	max       int64 // messages, 0: no limit
+	end       int64 // offset at which to end, -1: nowhere
+	printed   int64
+}
+
+// print prints the messages of s. What was printed is written out before the
+// stream is asked for more, and so before the messages count as consumed.
+func (p *printer) print(ctx context.Context, s *consumer.Stream) error {
+	for p.end < 0 || s.ConsumedOffset() < p.end {
+		chunk, err := s.NextChunk(ctx)
+		if err != nil {
+			return err
+		}
+		more, err := p.chunk(chunk)
+		if err := errors.Join(err, p.out.Flush()); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// chunk prints the messages of a chunk and says whether to go on.
+func (p *printer) chunk(it message.Iterator) (bool, error) {
+	for it.Next() {
+		if p.end >= 0 && it.Offset() >= p.end {
+			return false, nil
+		}
+		if err := p.message(&it); err != nil {
+			return false, err
+		}
+		p.printed++
+		if p.printed == p.max || p.end >= 0 && it.NextOffset() >= p.end {
+			return false, nil
+		}
+	}
+	return true, it.Err()
+}
+
+// printedMessage is a message in JSON.
+type printedMessage struct {
+	Partition  int32   `json:"partition"`
+	Offset     int64   `json:"offset"`
+	NextOffset int64   `json:"next_offset"`
+	Payload    *string `json:"payload,omitempty"`
+	// PayloadBase64 stands in for Payload where that is not UTF-8.
+	PayloadBase64 []byte `json:"payload_base64,omitempty"`
+}
+
+func (p *printer) message(it *message.Iterator) error {
+	payload := it.Message().Payload
+	if !p.json {
+		if _, err := p.out.Write(payload); err != nil {
+			return err
+		}
+		return p.out.WriteByte('\n')
+	}
+	m := printedMessage{Partition: p.partition, Offset: it.Offset(), NextOffset: it.NextOffset()}
+	if utf8.Valid(payload) {
+		s := string(payload)
+		m.Payload = &s
+	} else {
+		m.PayloadBase64 = payload
+	}
+	return writeJSON(io.Writer(p.out), m)
+}
