@@ -58,12 +58,11 @@ func hostsLine(t resultfile.Testbed) string {
 // hostFacts lists the facts that fit a caption.
 func hostFacts(h resultfile.Host) string {
 	var parts []string
-	for _, name := range []string{"processor", "cores", "memory", "kernel"} {
-		if v := h.Fact(name); v != "" {
-			if name == "cores" && !strings.Contains(v, "core") {
-				v += " cores"
-			}
-			parts = append(parts, v)
+	for _, f := range []struct{ name, format string }{
+		{"processor", "%s"}, {"cores", "%s cores"}, {"memory", "%s of memory"}, {"kernel", "%s"}, {"RAID", "disk %s"},
+	} {
+		if v := h.Fact(f.name); v != "" {
+			parts = append(parts, fmt.Sprintf(f.format, v))
 		}
 	}
 	if len(parts) == 0 {

@@ -65,7 +65,7 @@ func (m *maker) make(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "synthetic-run")
 	host := resultfile.Host{Name: "broker", Facts: []resultfile.Fact{
-		{Name: "processor", Value: "Invented 9000"}, {Name: "cores", Value: "2"}, {Name: "memory", Value: "24 GiB"}, {Name: "kernel", Value: "Linux 6.1"},
+		{Name: "processor", Value: "Invented 9000"}, {Name: "cores", Value: "2"}, {Name: "memory", Value: "23.4 GiB"}, {Name: "kernel", Value: "Linux 6.1"}, {Name: "RAID", Value: "on no RAID"},
 	}}
 	started := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	w, err := resultfile.Create(dir, resultfile.Run{
