@@ -41,7 +41,10 @@ func (Null) Check(_ context.Context, broker host.Host, o Options) error {
 }
 
 // Settings says that hardly anything applies.
-func (Null) Settings(context.Context, host.Host, Options) ([]Setting, error) {
+func (Null) Settings(_ context.Context, _ host.Host, o Options) ([]Setting, error) {
+	if err := o.Read().Err(); err != nil {
+		return nil, err
+	}
 	rows := make([]Setting, len(SettingRows))
 	for i, row := range SettingRows {
 		rows[i] = Setting{Row: row, Value: "does not apply"}

@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -205,4 +206,50 @@ func TestNullSendAllocatesNothing(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations a message", n)
 	}
+}
+
+// The ceiling of the testbed's client: a message made and handed over, and one
+// made, handed over, made again and checked. A system must stay far below it to
+// be judged by this testbed.
+func BenchmarkCeiling(b *testing.B) {
+	c, err := NewNull().Connect(b.Context(), nullServer{dir: b.TempDir()}.Target(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	open := func(b *testing.B, queue string) (Producer, *workload.Generator) {
+		p, err := c.Producer(b.Context(), queue)
+		if err != nil {
+			b.Fatal(err)
+		}
+		g, err := workload.NewGenerator(7, 200)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return p, g
+	}
+	b.Run("Produce", func(b *testing.B) {
+		p, g := open(b, b.Name()+fmt.Sprint(b.N))
+		for b.Loop() {
+			if err := p.Send(b.Context(), g.Next()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("ThereAndBack", func(b *testing.B) {
+		queue := b.Name() + fmt.Sprint(b.N)
+		p, g := open(b, queue)
+		consumer, err := c.Consumer(b.Context(), queue)
+		if err != nil {
+			b.Fatal(err)
+		}
+		checker := workload.NewChecker(7)
+		for b.Loop() {
+			if err := p.Send(b.Context(), g.Next()); err != nil {
+				b.Fatal(err)
+			}
+			if err := consumer.Receive(b.Context(), checker.Check); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

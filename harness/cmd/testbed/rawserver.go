@@ -26,7 +26,7 @@ func runRawServer(ctx context.Context, args []string, std stdio) error {
 	path := flags.String("path", string(rawlimit.PathTCP), "what the bytes pass through: tcp, file or disk")
 	flags.DurationVar(&cfg.FlushInterval, "flush-interval", 0, "time between two flushes to the disk; 0 leaves them to the kernel")
 	flags.Usage = func() {
-		fmt.Fprintf(std.Err, "testbed rawserver serves the physical limit of link and disk until it is stopped.\n\n%s\n"+
+		fmt.Fprintf(std.Out, "testbed rawserver serves the physical limit of link and disk until it is stopped.\n\n%s\n"+
 			"Example:\n  testbed rawserver --listen 10.0.0.2:9000 --path file --dir /var/tmp/limit\n", flags.FlagUsages())
 	}
 	if err := parseHiddenFlags(flags, args); err != nil {

@@ -28,7 +28,7 @@ func runSample(ctx context.Context, args []string, std stdio) error {
 	flags.StringVar(&cfg.DiskPath, "disk-path", "", "`folder` on the disk to count; none: no disk")
 	interval := flags.Duration("interval", 500*time.Millisecond, "time between two samples")
 	flags.Usage = func() {
-		fmt.Fprintf(std.Err, "testbed sample prints this host's resources as JSON lines until its standard input ends.\n\n%s\n"+
+		fmt.Fprintf(std.Out, "testbed sample prints this host's resources as JSON lines until its standard input ends.\n\n%s\n"+
 			"Example:\n  testbed sample --device eth0 --disk-path /var/lib --interval 1s\n", flags.FlagUsages())
 	}
 	if err := parseHiddenFlags(flags, args); err != nil {
