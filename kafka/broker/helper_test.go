@@ -57,7 +57,7 @@ func (p *peer) read(n int) []byte {
 	p.SetReadDeadline(time.Now().Add(patience))
 	b := make([]byte, n)
 	if got, err := io.ReadFull(p, b); err != nil {
-		p.t.Fatalf("read %d bytes: got %d (%x): %v", n, got, b[:got], err)
+		p.t.Fatalf("read %d bytes: got %d (%.50x): %v", n, got, b[:got], err)
 	}
 	return b
 }

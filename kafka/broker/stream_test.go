@@ -59,6 +59,18 @@ type stepped struct {
 
 func newStepped(t testing.TB, s *Server) *stepped {
 	t.Helper()
+	c, client := newPair(t, s)
+	st := &stepped{conn: c, client: client, answers: make(chan []byte, 1)}
+	go func() {
+		all, _ := io.ReadAll(client)
+		st.answers <- all
+	}()
+	return st
+}
+
+// newPair returns a connection of the broker that nobody serves, and its peer.
+func newPair(t testing.TB, s *Server) (*conn, *net.TCPConn) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -76,12 +88,7 @@ func newStepped(t testing.TB, s *Server) *stepped {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := &stepped{conn: c, client: client.(*net.TCPConn), answers: make(chan []byte, 1)}
-	go func() {
-		all, _ := io.ReadAll(client)
-		st.answers <- all
-	}()
-	return st
+	return c, client.(*net.TCPConn)
 }
 
 // feed sends a piece and lets the broker read and handle it.
