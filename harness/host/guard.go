@@ -60,6 +60,7 @@ const guardMark = "kafkalab-guard "
 
 type guard struct {
 	cmd    *exec.Cmd
+	remote bool   // cmd is the ssh that leads to it
 	pid    int    // on the host
 	runDir string // on the host
 	in     io.Closer
@@ -68,9 +69,10 @@ type guard struct {
 	stderr *tail
 }
 
-// startGuard starts cmd, which runs guardScript, and waits for its report.
-func startGuard(ctx context.Context, cmd *exec.Cmd) (*guard, error) {
-	g := &guard{cmd: cmd, done: make(chan struct{}), stderr: newTail(tailBytes)}
+// startGuard starts cmd, which runs guardScript, here or remote, and waits for
+// its report.
+func startGuard(ctx context.Context, cmd *exec.Cmd, remote bool) (*guard, error) {
+	g := &guard{cmd: cmd, remote: remote, done: make(chan struct{}), stderr: newTail(tailBytes)}
 	cmd.Stderr = g.stderr
 	// Not to be held up by a child of ssh that keeps standard error open.
 	cmd.WaitDelay = time.Second
@@ -137,16 +139,20 @@ func (g *guard) readReport(out io.Reader) error {
 	return errors.New("the shell on the host did not report")
 }
 
-// close lets the guard clean up and waits for it, until ctx ends.
+// close lets the guard clean up and waits for it, until ctx ends. A guard that
+// needs longer goes on: it is a process of its own.
 func (g *guard) close(ctx context.Context) error {
 	g.in.Close()
 	select {
 	case <-g.done:
 		return g.err
 	case <-ctx.Done():
-		_ = g.cmd.Process.Kill() // it may have ended just now
-		<-g.done
-		return fmt.Errorf("removing %s: %w", g.runDir, ctx.Err())
+		if g.remote {
+			// Only the way to it ends, on which there may be no answer any more.
+			_ = g.cmd.Process.Kill()
+			<-g.done
+		}
+		return fmt.Errorf("%s is still being removed: %w", g.runDir, ctx.Err())
 	}
 }
 

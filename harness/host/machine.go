@@ -55,7 +55,7 @@ func (m *machine) open(ctx context.Context) error {
 	m.running = map[*process]struct{}{}
 	m.ports = map[int]bool{}
 	m.binaries = map[string]string{}
-	g, err := startGuard(ctx, m.reach.guard(m.cfg.Dir))
+	g, err := startGuard(ctx, m.reach.guard(m.cfg.Dir), m.cfg.Kind == SSH)
 	if err != nil {
 		return fmt.Errorf("host %s: %w", m.cfg.Name, m.reach.explain(err))
 	}
@@ -195,7 +195,11 @@ func (m *machine) close(ctx context.Context) error {
 		wg.Go(func() { errs[i] = p.Stop(ctx, closeGrace) })
 	}
 	wg.Wait()
-	gctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), guardWait)
+	// Also when ctx has ended, there is a little time to clean up.
+	gctx, cancel := context.WithTimeout(ctx, guardWait)
+	if ctx.Err() != nil {
+		gctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), guardWaitInterrupted)
+	}
 	defer cancel()
 	if err := m.guard.close(gctx); err != nil {
 		errs = append(errs, fmt.Errorf("host %s: cleaning up: %w", m.cfg.Name, err))
@@ -205,8 +209,10 @@ func (m *machine) close(ctx context.Context) error {
 }
 
 const (
-	closeGrace = 3 * time.Second  // for processes that are left at Close
-	guardWait  = 60 * time.Second // removing gigabytes takes its time
+	closeGrace = 3 * time.Second // for processes that are left at Close
+	// Removing gigabytes takes its time, but not after Ctrl-C.
+	guardWait            = 60 * time.Second
+	guardWaitInterrupted = 4 * time.Second
 )
 
 // Binary finds the program beside the running one, and has it copied to the

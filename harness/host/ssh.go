@@ -43,7 +43,7 @@ func newSSHReach(ctx context.Context, c Config) (*sshReach, error) {
 	if len(base)+len("/run-12345678/data/c") > maxSocketPath {
 		base = "/tmp/kafkalab-ssh"
 	}
-	near, err := startGuard(ctx, (&localReach{}).guard(base))
+	near, err := startGuard(ctx, (&localReach{}).guard(base), false)
 	if err != nil {
 		return nil, fmt.Errorf("host %s: making a folder for ssh: %w", c.Name, err)
 	}

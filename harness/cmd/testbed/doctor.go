@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/pflag"
+
+	"kafkalab/harness/env"
+	"kafkalab/harness/scenario"
+)
+
+func doctorCommand() command {
+	return command{name: "doctor", summary: "say what is missing or off on both hosts, and the command that mends it", run: runDoctor}
+}
+
+func runDoctor(ctx context.Context, args []string, std stdio) error {
+	flags := pflag.NewFlagSet("doctor", pflag.ContinueOnError)
+	flags.SetOutput(std.Out)
+	file := testbedFlag(flags)
+	messages := flags.Int64("messages", scenario.DefaultMessages, "messages of the run that disk space is wanted for")
+	asJSON := flags.Bool("json", false, "print the findings as JSON")
+	flags.Usage = func() {
+		fmt.Fprint(std.Out, `Usage: testbed doctor [--testbed FILE] [--messages N] [--json]
+
+Looks at everything that a run needs and changes nothing. Exit status 1 if
+something is missing without which a run cannot be complete.
+
+`, flags.FlagUsages(), `
+Example:
+  testbed doctor --testbed my-testbed.toml
+`)
+	}
+	if err := parseHiddenFlags(flags, args); err != nil {
+		return err
+	}
+	if *messages <= 0 {
+		return usagef("--messages %d: more than 0 is wanted", *messages)
+	}
+	tb, err := scenario.LoadTestbed(*file)
+	if err != nil {
+		return err
+	}
+	site := env.Site{Kind: tb.Kind, Client: tb.ClientHost, Broker: tb.BrokerHost, Link: tb.Link, NeedBytes: env.NeedBytes(*messages)}
+	if *file != "" {
+		site.TestbedFlag = "--testbed " + *file
+	}
+	findings := []env.Finding{}
+	if err := env.Check(ctx, site, func(f env.Finding) { findings = append(findings, f) }); err != nil {
+		return err
+	}
+	if *asJSON {
+		enc := json.NewEncoder(std.Out)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(findings)
+	} else {
+		err = printFindings(std.Out, findings)
+	}
+	return errors.Join(err, verdict(findings))
+}
+
+// printFindings prints the table, and below it what is to be done.
+func printFindings(out io.Writer, findings []env.Finding) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "HOST\tCHECK\tSTATUS\tWHAT THERE IS")
+	fixes := 0
+	for _, f := range findings {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Host, f.Check, f.Status, f.Detail)
+		if f.Fix != "" {
+			fixes++
+		}
+	}
+	if err := w.Flush(); err != nil || fixes == 0 {
+		return err
+	}
+	fmt.Fprintln(w, "\nWHAT MENDS IT")
+	for _, f := range findings {
+		if f.Fix != "" {
+			fmt.Fprintf(w, "%s: %s\t%s\n", f.Host, f.Check, f.Fix)
+		}
+	}
+	return w.Flush()
+}
+
+func verdict(findings []env.Finding) error {
+	missing := 0
+	for _, f := range findings {
+		if f.Status == env.Missing {
+			missing++
+		}
+	}
+	switch missing {
+	case 0:
+		return nil
+	case 1:
+		return errors.New("one thing is missing")
+	}
+	return fmt.Errorf("%d things are missing", missing)
+}
+
+// testbedFlag defines the flag that names the testbed file.
+func testbedFlag(flags *pflag.FlagSet) *string {
+	return flags.String("testbed", "", "testbed `file` that names two hosts; none: two emulated hosts on this machine")
+}
