@@ -125,7 +125,9 @@ func TestPaperOnePullFetchesManyMessages(t *testing.T) {
 // NetDB'11 §3.1 (R15): a consumer can deliberately go back to an old offset and
 // consume again.
 func TestPaperRewind(t *testing.T) {
-	s := open(t, paperLog(t, 1000).HostPort(), func(c *consumer.PartitionConfig) { c.FetchBytes = 500 })
+	s := open(t, paperLog(t, 1000).HostPort(), func(c *consumer.PartitionConfig) {
+		c.FetchBytes, c.MaxWait = 500, time.Minute // longer than the test may take
+	})
 	var checkpoint int64
 	for i := range 700 {
 		at := expect(t, s, i, 1, numbered, s.ConsumedOffset()+sizeBefore(i))
@@ -139,6 +141,16 @@ func TestPaperRewind(t *testing.T) {
 		}
 		expect(t, s, 300, 700, numbered, checkpoint)
 	}
+	// Also from the end of the log, where the broker holds a request back.
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := s.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("at the end: %v", err)
+	}
+	if err := s.SeekTo(0); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, s, 0, 1000, numbered, 0)
 }
 
 // sizeBefore returns the size of the message before number i, which a stream

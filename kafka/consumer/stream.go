@@ -71,7 +71,7 @@ type Stats struct {
 	Discarded    int64 // of them, those that did not begin where needed
 	Resets       int64 // times that the reset policy was followed
 	SkippedBytes int64 // of the log, over all resets that went forward
-	Reconnects   int64
+	Reconnects   int64 // also to leave a request behind that the broker holds back
 }
 
 // OpenPartition connects to the broker of a partition, finds out where to
@@ -180,6 +180,14 @@ func (s *Stream) advance(ctx context.Context) error {
 func (s *Stream) SeekTo(offset int64) error {
 	if offset < 0 {
 		return s.errorf("seek to offset %d: give one from 0 on", offset)
+	}
+	for _, a := range s.asked {
+		if a.wait && s.conn != nil {
+			// The broker may hold it back for long, and what is asked for next
+			// would wait behind it.
+			s.disconnect()
+			break
+		}
 	}
 	s.moveTo(offset)
 	s.failed, s.outOfRange = nil, false
