@@ -206,15 +206,6 @@ func AppendProduceHeader(dst []byte, topic string, partition int32, setSize int)
 	return appendI32(dst, int32(setSize))
 }
 
-// PatchProduceSizes corrects the two size fields of the Produce request that
-// begins at b[0] after its set has grown to setSize bytes. topicLen is the
-// topic's length in bytes.
-func PatchProduceSizes(b []byte, topicLen, setSize int) {
-	h := SizeSize + TypeSize + 2 + topicLen + 4
-	appendI32(b[:0], int32(h+4-SizeSize+setSize))
-	appendI32(b[:h], int32(setSize))
-}
-
 // AppendProduce appends a Produce request.
 func AppendProduce(dst []byte, topic string, partition int32, set []byte) []byte {
 	return append(AppendProduceHeader(dst, topic, partition, len(set)), set...)
