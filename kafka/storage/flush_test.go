@@ -16,21 +16,47 @@ import (
 
 // syncGate makes every sync of a segment wait for a token.
 type syncGate struct {
+	ctx     context.Context
 	arrived chan struct{} // a sync has begun
-	pass    chan error    // its result
+	results chan error
 }
 
 func newSyncGate(t *testing.T, fsys *vfs.Mem) *syncGate {
-	g := &syncGate{arrived: make(chan struct{}, 100), pass: make(chan error)}
+	g := &syncGate{ctx: testContext(t), arrived: make(chan struct{}, 100), results: make(chan error)}
 	fsys.SetHook(func(op vfs.Op) error {
 		if op.Kind != vfs.OpSync {
 			return nil
 		}
 		g.arrived <- struct{}{}
-		return <-g.pass
+		select {
+		case err := <-g.results:
+			return err
+		case <-g.ctx.Done():
+			return g.ctx.Err()
+		}
 	})
 	t.Cleanup(func() { fsys.SetHook(nil) })
 	return g
+}
+
+// await waits until a sync has begun.
+func (g *syncGate) await(t *testing.T) {
+	t.Helper()
+	select {
+	case <-g.arrived:
+	case <-g.ctx.Done():
+		t.Fatal("no sync has come")
+	}
+}
+
+// pass lets the sync that has arrived end with a result.
+func (g *syncGate) pass(t *testing.T, err error) {
+	t.Helper()
+	select {
+	case g.results <- err:
+	case <-g.ctx.Done():
+		t.Fatal("no sync has come")
+	}
 }
 
 // TestGroupCommit: a flush covers what was appended before it began, no more,
@@ -47,7 +73,7 @@ func TestGroupCommit(t *testing.T) {
 	results := make(chan error, 20)
 	wait := func(end int64) { go func() { results <- l.WaitFlushed(ctx, end) }() }
 	wait(first.Next)
-	<-g.arrived
+	g.await(t)
 
 	var last Appended
 	for range 10 {
@@ -55,7 +81,7 @@ func TestGroupCommit(t *testing.T) {
 		wait(last.Next)
 	}
 	wantPayloads(t, l, []byte("0"))
-	g.pass <- nil
+	g.pass(t, nil)
 	if err := <-results; err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +95,7 @@ func TestGroupCommit(t *testing.T) {
 		select {
 		case <-g.arrived:
 			syncs++
-			g.pass <- nil
+			g.pass(t, nil)
 		case err := <-results:
 			if err != nil {
 				t.Fatal(err)
@@ -100,20 +126,20 @@ func TestWaitFlushedEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(testContext(t))
 	result := make(chan error)
 	go func() { result <- l.WaitFlushed(ctx, a.Next) }()
-	<-g.arrived
+	g.await(t)
 	cancel()
 	if err := <-result; !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	g.pass <- nil // the sync goes on nevertheless
+	g.pass(t, nil) // the sync goes on nevertheless
 	eventually(t, "flushed", func() bool { return l.State().Watermark == a.Next })
 
 	b := mustAppend(t, l, []byte("2"))
 	for range 3 {
 		go func() { result <- l.WaitFlushed(testContext(t), b.Next) }()
 	}
-	<-g.arrived
-	g.pass <- errors.New("broken disk")
+	g.await(t)
+	g.pass(t, errors.New("broken disk"))
 	for range 3 {
 		if err := <-result; !errors.Is(err, ErrOutOfService) {
 			t.Errorf("failed sync: %v", err)
@@ -130,7 +156,7 @@ func TestFailedSyncBesideRoll(t *testing.T) {
 	g := newSyncGate(t, fsys)
 	flushed, appended := make(chan error), make(chan error)
 	go func() { flushed <- l.WaitFlushed(testContext(t), a.Next) }()
-	<-g.arrived
+	g.await(t)
 	go func() { _, err := l.Append(set([]byte("2")), 1); appended <- err }()
 	eventually(t, "the append rolls", func() bool {
 		if l.mu.TryLock() {
@@ -139,7 +165,8 @@ func TestFailedSyncBesideRoll(t *testing.T) {
 		}
 		return true
 	})
-	g.pass <- errors.New("broken disk")
+	g.pass(t, errors.New("broken disk"))
+	fsys.SetHook(nil) // a further sync would succeed
 	for _, err := range []error{<-flushed, <-appended} {
 		if !errors.Is(err, ErrOutOfService) {
 			t.Errorf("%v", err)

@@ -380,7 +380,7 @@ func TestCloseIsBounded(t *testing.T) {
 		t.Fatalf("close: %v", err)
 	}
 	wantContains(t, err.Error(), `topic "t" partition 0`, "from offset 0 to 10")
-	g.pass <- nil
+	g.pass(t, nil)
 	if fileSize(fsys, testDir+"/"+cleanName) >= 0 {
 		t.Error("marked as cleanly stopped")
 	}
