@@ -41,7 +41,7 @@ const (
 // A goroutine that reads in is left until in ends.
 func RunClient(ctx context.Context, in io.Reader, out io.Writer, drivers *driver.Table) error {
 	l := newLink(in, out)
-	if !l.in.Scan() {
+	if !l.in.Scan() || len(l.in.Bytes()) == 0 {
 		return errors.Join(errors.New("no specification on standard input: this command is for the testbed itself"), l.in.Err())
 	}
 	var spec Spec

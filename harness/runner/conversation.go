@@ -106,15 +106,18 @@ func (c *conversation) close(ctx context.Context) error {
 func (c *conversation) listen(ctx context.Context, died <-chan struct{}, heed func(Event) error) (why error) {
 	silence := time.NewTimer(silenceLimit)
 	defer silence.Stop()
+	givenUp := false
 	for {
 		select {
 		case e := <-c.events:
 			if why = heed(e); why != nil {
 				return errors.Join(why, c.end(heed))
 			}
-			if e.GivingUp != "" {
+			switch {
+			case e.GivingUp != "":
+				givenUp = true
 				silence.Reset(c.patience)
-			} else {
+			case !givenUp: // whatever else it says then is no sign of life
 				silence.Reset(silenceLimit)
 			}
 			if e.Result != nil {

@@ -1,0 +1,168 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kafkalab/harness/host"
+	"kafkalab/harness/scenario"
+	"kafkalab/results/resultfile"
+)
+
+func names(groups []group) []string {
+	var all []string
+	for _, g := range groups {
+		name := fmt.Sprintf("%d:%s", g.repetition, g.produce.system.ID)
+		if g.consume != nil {
+			name += "+" + g.consume.system.ID
+		}
+		all = append(all, name)
+	}
+	return all
+}
+
+// The order is shuffled in each repetition, and a function of the seed.
+func TestOrder(t *testing.T) {
+	var systems []scenario.System
+	for i := range 8 {
+		systems = append(systems, system(fmt.Sprint("s", i), "none"))
+	}
+	plan := func(seed int64) []string {
+		p := Plan{Seed: seed, Selection: scenario.Selection{Repeat: 3, Scenarios: []scenario.Scenario{
+			scenarioOf("send", resultfile.Produce, systems...),
+			scenarioOf("receive", resultfile.Consume, systems[:2]...),
+		}}}
+		g, err := p.groups()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names(g)
+	}
+	one, again, other := plan(1), plan(1), plan(2)
+	if !slices.Equal(one, again) {
+		t.Errorf("one seed, two orders: %v, %v", one, again)
+	}
+	if slices.Equal(one, other) {
+		t.Errorf("two seeds, one order: %v", one)
+	}
+	if len(one) != 24 || !slices.Contains(one, "3:s1+s1") || !slices.Contains(one, "2:s7") {
+		t.Errorf("groups %v", one)
+	}
+	cut := func(all []string) (ids []string) {
+		for _, n := range all {
+			ids = append(ids, n[2:])
+		}
+		return ids
+	}
+	if slices.Equal(cut(one[:8]), cut(one[8:16])) {
+		t.Errorf("the second repetition has the order of the first: %v", one)
+	}
+}
+
+func TestOneBacklogIsConsumedOnce(t *testing.T) {
+	y := system("y", "none")
+	y.Backlog = "x"
+	p := Plan{Selection: scenario.Selection{Repeat: 1, Scenarios: []scenario.Scenario{
+		scenarioOf("send", resultfile.Produce, system("x", "none")),
+		scenarioOf("receive", resultfile.Consume, system("x", "none"), y),
+	}}}
+	if _, err := p.groups(); err == nil || !strings.Contains(err.Error(), "consume the same backlog") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// fullHost has hardly any space left.
+type fullHost struct {
+	host.Host
+	free int64
+}
+
+func (h fullHost) FreeBytes(context.Context, string) (int64, error) { return h.free, nil }
+
+func TestCheck(t *testing.T) {
+	p := newPlan(t, 10_000_000, scenarioOf("send", resultfile.Produce, system("x", "none")))
+	p.Broker = fullHost{p.Broker, 3_200_000_000}
+	err := p.Check(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "3.2 GB free, but x needs 2.3 GB") || !strings.Contains(err.Error(), "--messages") {
+		t.Errorf("error %v", err)
+	}
+	p.Selection.Messages = 1_000_000
+	if err := p.Check(t.Context()); err != nil {
+		t.Errorf("with fewer messages: %v", err)
+	}
+	p.Selection.Scenarios[0].Systems[0].Options["fault"] = "fire"
+	if err := p.Check(t.Context()); err == nil || !strings.Contains(err.Error(), `send, system x: option fault = "fire"`) {
+		t.Errorf("error %v", err)
+	}
+	p.Selection.Scenarios[0].Systems[0].Options["fault"] = "not-installed"
+	if err := p.Check(t.Context()); err != nil {
+		t.Errorf("a system that is not installed keeps the others from running: %v", err)
+	}
+}
+
+func TestEstimate(t *testing.T) {
+	slow := system("slow", "none")
+	slow.ExpectedRate, slow.WarmUp = 1000, 0
+	p := newPlan(t, 100_000, scenarioOf("send", resultfile.Produce, slow))
+	p.Selection.Cap = 20 * time.Second
+	p.Selection.Repeat = 3
+	d, err := p.Estimate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Held to 20 s of sending, and as long to consume it, three times.
+	if want := 3 * (40*time.Second + startStop); d != want {
+		t.Errorf("estimate %v, want %v", d, want)
+	}
+}
+
+func TestLines(t *testing.T) {
+	var got []string
+	w := &lines{handle: func(line []byte) error { got = append(got, string(line)); return nil }}
+	for _, part := range []string{"a", "b\nc", "\n\nlonger line", " of parts\nrest"} {
+		if n, err := w.Write([]byte(part)); n != len(part) || err != nil {
+			t.Fatalf("%q: %d, %v", part, n, err)
+		}
+	}
+	if want := []string{"ab", "c", "", "longer line of parts"}; !slices.Equal(got, want) {
+		t.Errorf("lines %q, want %q", got, want)
+	}
+	if _, err := w.Write(make([]byte, maxLineBytes)); err == nil {
+		t.Error("a line without end was taken")
+	}
+}
+
+// The client refuses what no runner would send, before it does anything.
+func TestClientRefusesBadSpecs(t *testing.T) {
+	for spec, want := range map[string]string{
+		"":                   "no specification",
+		"{":                  "specification: ",
+		`{"driver":"null"}`:  `work ""`,
+		`{"work":"produce"}`: "queue \"\", 0 messages",
+		`{"work":"produce","driver":"none","queue":"q","messages":1,"stall_ns":1}`:                                          `no system named "none"`,
+		`{"work":"produce","driver":"null","queue":"q","messages":1,"stall_ns":1,"warm_up_messages":1,"warm_up_queue":"q"}`: `warm-up queue "q"`,
+	} {
+		var out strings.Builder
+		err := RunClient(t.Context(), strings.NewReader(spec+"\n"), &out, drivers())
+		if err == nil || !strings.Contains(err.Error(), want) || out.Len() > 0 {
+			t.Errorf("%s: error %v, output %q, want %s", spec, err, out.String(), want)
+		}
+	}
+}
+
+// A client whose input ends knows that the testbed is gone, and ends.
+func TestClientEndsWithItsRunner(t *testing.T) {
+	dir := t.TempDir()
+	spec := fmt.Sprintf(`{"driver":"null","target":{"addr":"x","extra":{"dir":%q}},"work":"produce","queue":"q","payload_bytes":200,"messages":10,"stall_ns":60000000000}`+"\n", dir)
+	var out strings.Builder
+	if err := RunClient(t.Context(), strings.NewReader(spec), &out, drivers()); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), errRunnerGone.Error()) {
+		t.Errorf("output %s", out.String())
+	}
+}
