@@ -20,8 +20,8 @@ tar -C "$1" -cf - -- "$2"
 [ $? -le 1 ]`
 
 // Fetch copies a file to the path local, or a folder, whose contents come to
-// lie in the folder local. Folders on the way to it are made. Sockets and
-// devices are left out; symbolic links that lead out of the folder are errors.
+// lie in the folder local. Folders on the way to it are made. Sockets are left
+// out; devices, pipes, and symbolic links that lead out of the folder are errors.
 func (m *machine) Fetch(ctx context.Context, remote, local string) error {
 	if err := m.checkAbs("fetching", remote); err != nil {
 		return err
