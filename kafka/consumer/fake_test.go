@@ -253,3 +253,14 @@ func encode(from, n int, payload func(int) []byte) (b []byte) {
 	}
 	return b
 }
+
+// await waits until ok holds.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Errorf("waited in vain for %s", what)
+			return
+		}
+	}
+}

@@ -73,13 +73,14 @@ func TestAnswersCutAnywhere(t *testing.T) {
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
-	for range 20 {
-		f := newFake(t, func(f *fakeBroker) {
+	for i := range 20 {
+		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+		fetch := 1 + rng.IntN(100)
+		f := newFake(t, func(f *fakeBroker) { // from here on rng is the fake's
 			f.log = log
 			f.cut = func(_ int64, n int) int { return min(n, 1+rng.IntN(60)) }
 		})
-		s := open(t, f.addr, func(c *consumer.PartitionConfig) { c.FetchBytes = 1 + rng.IntN(100) })
+		s := open(t, f.addr, func(c *consumer.PartitionConfig) { c.FetchBytes = fetch })
 		expect(t, s, 0, n, numbered, 0)
 	}
 }
@@ -133,9 +134,7 @@ func TestReset(t *testing.T) {
 				got <- err
 			}()
 			if c.at == end {
-				for s.Stats().Resets == 0 {
-					time.Sleep(time.Millisecond)
-				}
+				await(t, "the reset", func() bool { return s.Stats().Resets > 0 })
 				f.append(encode(n, 1, numbered))
 			}
 			if err := <-got; err != nil {
@@ -249,9 +248,7 @@ func TestNextWaitsAtTheEnd(t *testing.T) {
 		t.Errorf("stats %+v", st)
 	}
 	go func() {
-		for len(f.asked()) < 6 {
-			time.Sleep(time.Millisecond)
-		}
+		await(t, "the next request", func() bool { return len(f.asked()) >= 6 })
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}

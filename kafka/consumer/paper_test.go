@@ -99,13 +99,7 @@ func TestPaperPullsAreAsynchronous(t *testing.T) {
 	f := newFake(t, func(f *fakeBroker) { f.log = encode(0, 1000, numbered) })
 	s := open(t, f.addr, func(c *consumer.PartitionConfig) { c.FetchBytes = 1000 })
 	expect(t, s, 0, 1, numbered, 0)
-	deadline := time.Now().Add(10 * time.Second)
-	for len(f.asked()) < 2 {
-		if time.Now().After(deadline) {
-			t.Fatal("no request behind the first, which holds 50 messages")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	await(t, "a request behind the first, which holds 50 messages", func() bool { return len(f.asked()) >= 2 })
 	if r := f.asked()[1]; r.offset != 1000 {
 		t.Errorf("the second request begins at %d", r.offset)
 	}

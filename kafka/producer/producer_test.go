@@ -385,10 +385,16 @@ func TestReconnect(t *testing.T) {
 					count(err) // or a write or an acknowledgement of this very message failed
 				}
 			}
-			if err := p.Close(testContext(t)); err != nil && !count(err) {
+			if err := p.Flush(testContext(t)); err != nil && !count(err) {
 				t.Fatal(err)
 			}
+			mustSend(t, p, "t", 0, []byte("after"))
+			taken++
+			mustClose(t, p)
 			got := s.got("t-0")
+			if got[len(got)-1] != "after" {
+				t.Errorf("the last message is %q", got[len(got)-1])
+			}
 			seen := map[string]bool{}
 			for _, m := range got {
 				if seen[m] {
