@@ -58,7 +58,9 @@
 // service: a disk that was full may have room again. When that cut fails, or a
 // sync does, the log is out of service ([ErrOutOfService]): after a failed sync
 // the kernel takes data for written that is not, so a later sync proves nothing
-// and is not tried. What was visible stays readable, and other logs go on.
+// and is not tried. What was visible stays readable, and other logs go on. A new
+// start of the process takes for written what it reads then, and cannot know
+// better; only a new start of the machine shows what the disk has.
 //
 // # Deviations from Kafka 0.7
 //
