@@ -38,6 +38,21 @@ func (v *visibility) Set(s string) error {
 func (v *visibility) String() string { return storage.Visibility(*v).String() }
 func (v *visibility) Type() string   { return "flushed|appended" }
 
+// logLevel is the flag for [slog.Level].
+type logLevel slog.Level
+
+func (l *logLevel) Set(s string) error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(s)); err != nil {
+		return fmt.Errorf("%q is not one of debug, info, warn, error", s)
+	}
+	*l = logLevel(level)
+	return nil
+}
+
+func (l *logLevel) String() string { return strings.ToLower(slog.Level(*l).String()) }
+func (l *logLevel) Type() string   { return "debug|info|warn|error" }
+
 // brokerFlags binds the flags of "kafka broker" to a configuration. apply
 // carries over the ones whose types differ, after parsing.
 func brokerFlags(std stdio, cfg *broker.Config) (fs *flagSet, apply func()) {
@@ -103,12 +118,12 @@ func brokerConfig(args []string, std stdio) (broker.Config, error) {
 	cfg := broker.DefaultConfig()
 	fs, apply := brokerFlags(std, &cfg)
 	file := fs.String("config", "", "file with the keys of Kafka 0.7, see below")
-	level := slog.LevelInfo
-	fs.TextVar(&level, "log-level", level, "least level of what is logged: debug, info, warn, error")
+	level := logLevel(slog.LevelInfo)
+	fs.Var(&level, "log-level", "least level of what is logged")
 	if err := fs.parse(args, 0, 0); err != nil {
 		return cfg, err
 	}
-	cfg.Logger = slog.New(slog.NewTextHandler(std.Err, &slog.HandlerOptions{Level: level}))
+	cfg.Logger = slog.New(slog.NewTextHandler(std.Err, &slog.HandlerOptions{Level: slog.Level(level)}))
 	if *file != "" {
 		notes, err := applyProperties(fs, *file)
 		if err != nil {
