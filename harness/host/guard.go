@@ -23,16 +23,25 @@ import (
 // cannot make the file any more does not start, and the folder cannot be
 // removed while there are files in it.
 //
+// The folder that holds the run folders is removed by the last of them if it
+// was not there before the first. Two guards may meet in doing so: hence the
+// tries at the beginning, and the marking again at the end.
+//
 // This is in place of PR_SET_PDEATHSIG, which kills only the direct child,
 // follows the thread (not the process) that forked it, and does not exist over
 // ssh.
 const guardScript = `
 trap '' HUP INT TERM PIPE
 base=$1
-made=
-[ -d "$base" ] || made=1
-mkdir -p -- "$base" || exit 1
-d=$(mktemp -d "$base/run-XXXXXXXX") || exit 1
+made=$base/.made-by-kafkalab
+d=
+for try in 1 2 3 4 5; do
+  new=; [ -d "$base" ] || new=1
+  mkdir -p -- "$base" || exit 1
+  [ -z "$new" ] || : > "$made"
+  d=$(mktemp -d "$base/run-XXXXXXXX") && break
+done
+[ -n "$d" ] || exit 1
 mkdir "$d/data" "$d/bin" "$d/processes" || exit 1
 echo "kafkalab-guard $$ $d"
 while read -r line; do :; done
@@ -50,7 +59,11 @@ while [ -d "$d/processes" ] && [ $tries -lt 200 ]; do
   rmdir "$d/processes" 2>/dev/null || sleep 0.05
 done
 rm -rf -- "$d" || exit 1
-[ -z "$made" ] || rmdir -- "$base" 2>/dev/null
+[ -e "$made" ] || exit 0
+set -- "$base"/*
+[ ! -e "$1" ] || exit 0
+rm -f -- "$made"
+rmdir -- "$base" 2>/dev/null || { [ ! -d "$base" ] || : > "$made"; }
 exit 0
 `
 

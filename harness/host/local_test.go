@@ -150,3 +150,35 @@ func TestConfigFaultsAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// The folder that holds the runs' folders goes with the last of several runs,
+// if it was not there before the first.
+func TestFolderOfRuns(t *testing.T) {
+	ctx := context.WithoutCancel(t.Context())
+	there := t.TempDir()
+	made := filepath.Join(t.TempDir(), "below", "runs")
+	for _, dir := range []string{there, made} {
+		var hosts []host.Host
+		for range 3 {
+			h, err := host.Open(ctx, host.Config{Name: "h", Kind: host.Local, Dir: dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			hosts = append(hosts, h)
+		}
+		for i, h := range hosts {
+			if _, err := os.Stat(dir); err != nil {
+				t.Errorf("before the end of host %d: %v", i, err)
+			}
+			if err := h.Close(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if names, err := os.ReadDir(there); err != nil || len(names) != 0 {
+		t.Errorf("in the folder that was there: %v, %v", names, err)
+	}
+	if _, err := os.Stat(made); !os.IsNotExist(err) {
+		t.Errorf("the folder that was made: %v", err)
+	}
+}
