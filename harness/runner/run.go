@@ -50,6 +50,8 @@ type run struct {
 	total  int           // attempts
 	number int           // of the attempt that is running, from 1
 	left   time.Duration // about, of all groups that have not ended
+	since  time.Time     // when the running group began
+	whole  time.Duration // about how long it takes
 }
 
 func (r *run) all(ctx context.Context, groups []group) error {
@@ -61,11 +63,12 @@ func (r *run) all(ctx context.Context, groups []group) error {
 			r.keep(g)
 			continue
 		}
-		estimate := r.estimate(g)
+		r.since, r.whole = time.Now(), r.estimate(g)
 		if err := r.group(ctx, g); err != nil {
 			return err
 		}
-		r.left -= estimate
+		r.left -= r.whole
+		r.whole = 0
 	}
 	if ctx.Err() != nil {
 		return ErrInterrupted
@@ -112,7 +115,8 @@ func (r *run) begin(e entry, repetition int) (*trial, error) {
 
 // tell passes on what is happening in an attempt.
 func (r *run) tell(t *trial, u Update) {
-	u.Attempt, u.Label, u.Number, u.Total, u.Left = t.attempt, t.system.Label, t.number, r.total, r.left
+	u.Attempt, u.Label, u.Number, u.Total = t.attempt, t.system.Label, t.number, r.total
+	u.Left = r.left - min(time.Since(r.since), r.whole)
 	if u.Phase == "" {
 		u.Phase = t.phase
 	}

@@ -47,7 +47,6 @@ type Scenario struct {
 	// consumes, at the same broker and in the same repetition.
 	BacklogOf string
 	Systems   []System
-	Text      []byte // the file as it was read
 }
 
 // System is one line of the figure.
@@ -237,10 +236,10 @@ func (row *systemRow) check(work resultfile.Work) []error {
 }
 
 // scenario turns a file that was found good into what the runner works with.
-func (f *file) scenario(text []byte) Scenario {
+func (f *file) scenario() Scenario {
 	s := Scenario{
 		Name: f.Name, Title: f.Title, Purpose: f.Purpose, Work: resultfile.Work(f.Work),
-		PayloadBytes: f.PayloadBytes, Queue: f.Queue, Limit: f.Limit, BacklogOf: f.BacklogOf, Text: text,
+		PayloadBytes: f.PayloadBytes, Queue: f.Queue, Limit: f.Limit, BacklogOf: f.BacklogOf,
 	}
 	for _, row := range f.Systems {
 		o, _ := options(row.Options)  // both were

@@ -46,7 +46,7 @@ func TestLoad(t *testing.T) {
 	if x.Role != RoleSystem || x.Options["batch"] != "50" || x.Options["quick"] != "true" || x.Options["mode"] != "m" {
 		t.Errorf("system: %+v", x)
 	}
-	if string(s.Text) != good {
+	if string(sel.Files["a"]) != good {
 		t.Error("the text is not the file's")
 	}
 }

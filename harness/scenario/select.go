@@ -18,8 +18,10 @@ import (
 // consume it.
 type Selection struct {
 	Names     []string // as they were asked for
+	Systems   []string // as they were asked for; none means all
 	Scenarios []Scenario
-	Messages  int64 // per attempt
+	Files     map[string][]byte // every file that was read, by the scenario's name
+	Messages  int64             // per attempt
 	Repeat    int
 	Cap       time.Duration // 0 is none
 
@@ -123,15 +125,16 @@ func (l Library) read(name string) (file, []byte, error) {
 // scenario that consumes the backlog of another brings the systems of that one
 // that it needs, if they were not asked for.
 func (l Library) Select(names, systems []string) (Selection, error) {
-	sel := Selection{Names: names}
+	sel := Selection{Names: names, Systems: systems, Files: map[string][]byte{}}
 	var stated []defaults
 	for _, name := range names {
 		f, text, err := l.read(name)
 		if err != nil {
 			return sel, err
 		}
+		sel.Files[f.Name] = text
 		if len(f.Include) == 0 {
-			sel.Scenarios = append(sel.Scenarios, f.scenario(text))
+			sel.Scenarios = append(sel.Scenarios, f.scenario())
 			stated = append(stated, f.defaults())
 			continue
 		}
@@ -143,7 +146,8 @@ func (l Library) Select(names, systems []string) (Selection, error) {
 			if len(g.Include) > 0 {
 				return sel, fmt.Errorf("%s includes %s, which includes others itself: name those", f.Name, g.Name)
 			}
-			sel.Scenarios = append(sel.Scenarios, g.scenario(text))
+			sel.Files[g.Name] = text
+			sel.Scenarios = append(sel.Scenarios, g.scenario())
 		}
 		sel.warmUpAtMost = f.WarmUp
 		stated = append(stated, f.defaults())
@@ -273,7 +277,8 @@ func (sel *Selection) addBacklogs(l Library) error {
 		if err != nil {
 			return fmt.Errorf("backlog of %s: %w", s.Name, err)
 		}
-		whole := f.scenario(text)
+		sel.Files[f.Name] = text
+		whole := f.scenario()
 		switch {
 		case whole.Work != resultfile.Produce:
 			return fmt.Errorf("%s.toml: backlog_of = %q: that is no scenario that produces", s.Name, s.BacklogOf)

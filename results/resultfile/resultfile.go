@@ -26,13 +26,17 @@ type Run struct {
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended,omitzero"`
 	// Interrupted says that the user ended it before every attempt was made.
-	Interrupted bool    `json:"interrupted,omitempty"`
-	Commit      string  `json:"commit"` // of the project, with "+changes" if the tree was not clean
-	Command     string  `json:"command"`
-	Seed        int64   `json:"seed"` // of the order of the systems
-	Testbed     Testbed `json:"testbed"`
-	Messages    int64   `json:"messages"` // asked for, per attempt
-	Repeat      int     `json:"repeat"`
+	Interrupted bool   `json:"interrupted,omitempty"`
+	Commit      string `json:"commit"` // of the project, with "+changes" if the tree was not clean
+	Command     string `json:"command"`
+	// AskedScenarios and AskedSystems are the names that the user gave; of
+	// systems none means all. Scenarios is what they came to.
+	AskedScenarios []string `json:"asked_scenarios,omitempty"`
+	AskedSystems   []string `json:"asked_systems,omitempty"`
+	Seed           int64    `json:"seed"` // of the order of the systems
+	Testbed        Testbed  `json:"testbed"`
+	Messages       int64    `json:"messages"` // asked for, per attempt
+	Repeat         int      `json:"repeat"`
 	// CapSeconds is the longest time of one attempt, 0 for none.
 	CapSeconds float64    `json:"cap_seconds"`
 	Scenarios  []Scenario `json:"scenarios"`

@@ -38,7 +38,10 @@ func usagef(format string, args ...any) error {
 
 // commands lists the commands in the order of the help.
 func commands() []command {
-	return []command{}
+	return []command{
+		doctorCommand(), upCommand(), runCommand(), listCommand(), plotCommand(), compareCommand(), downCommand(),
+		clientCommand(), sampleCommand(), rawServerCommand(), goodputReceiveCommand(), goodputSendCommand(),
+	}
 }
 
 func main() {

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"kafkalab/compare/activemq"
+	"kafkalab/compare/kafka"
+	"kafkalab/compare/rabbitmq"
+	"kafkalab/compare/rawlimit"
+	"kafkalab/harness/driver"
+	"kafkalab/harness/runner"
+)
+
+// drivers are the systems that can be measured.
+func drivers() *driver.Table {
+	return driver.NewTable(kafka.New(), rabbitmq.New(), activemq.New(), rawlimit.New(), driver.NewNull())
+}
+
+// clientCommand is what the testbed starts on the client host for each
+// attempt.
+func clientCommand() command {
+	return command{name: "client", summary: "send or receive as told on standard input", hidden: true, run: runClient}
+}
+
+func runClient(ctx context.Context, args []string, std stdio) error {
+	flags := pflag.NewFlagSet("client", pflag.ContinueOnError)
+	flags.SetOutput(std.Err)
+	flags.Usage = func() {
+		fmt.Fprint(std.Err, `testbed client sends or receives as a specification on standard input says, a line
+of JSON, and reports what happens as JSON lines. "testbed run" starts it on the
+client host.
+
+Example:
+  testbed client < specification.json
+`)
+	}
+	if err := parseHiddenFlags(flags, args); err != nil {
+		return err
+	}
+	return runner.RunClient(ctx, std.In, std.Out, drivers())
+}

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"kafkalab/harness/host"
+	"kafkalab/harness/runner"
+	"kafkalab/harness/scenario"
+	"kafkalab/plots"
+	"kafkalab/results/resultfile"
+	"kafkalab/scenarios"
+)
+
+func runCommand() command {
+	return command{name: "run", summary: "measure: scenarios, systems, repetitions", run: runRun}
+}
+
+// runFlags are what a user can say of a run.
+type runFlags struct {
+	set       *pflag.FlagSet
+	testbed   *string
+	scenarios []string
+	systems   []string
+	messages  int64
+	repeat    int
+	cap       string
+	seed      int64
+	out       string
+	resume    string
+	figures   bool
+}
+
+func newRunFlags(std stdio) *runFlags {
+	f := &runFlags{set: pflag.NewFlagSet("run", pflag.ContinueOnError)}
+	flags := f.set
+	flags.SetOutput(std.Out)
+	f.testbed = testbedFlag(flags)
+	flags.StringArrayVar(&f.scenarios, "scenario", nil, "scenario by `name` (\"testbed list\") or path; may be given several times (default fig4-producer and fig5-consumer)")
+	flags.StringArrayVar(&f.systems, "system", nil, "only the system of this `name`; may be given several times (default all of the scenarios)")
+	flags.Int64Var(&f.messages, "messages", 0, "messages of one attempt (default what the scenario says, or 1000000)")
+	flags.IntVar(&f.repeat, "repeat", 0, "repetitions (default what the scenario says, or 3)")
+	flags.StringVar(&f.cap, "cap", "", "longest `time` of one attempt, or none (default what the scenario says, or 45s)")
+	flags.Int64Var(&f.seed, "seed", 0, "seed of the order of the systems (default drawn, and printed)")
+	flags.StringVar(&f.out, "out", "results/local", "`folder` in which the run gets a folder of its own")
+	flags.StringVar(&f.resume, "resume", "", "go on with the run in this `folder`: make what is not valid yet")
+	flags.BoolVar(&f.figures, "figures", false, "draw the figures into the run's folder at the end")
+	flags.Usage = func() {
+		fmt.Fprint(std.Out, `Usage: testbed run [--scenario NAME...] [--system NAME...] [--messages N]
+                   [--repeat N] [--cap TIME|none] [--testbed FILE] [--resume DIR]
+
+Measures every system of the scenarios, in shuffled order, and keeps everything
+in a folder of its own: points, samples, logs, settings, hosts, outcomes. What
+goes wrong with one system is recorded, and the others still run. The exit
+status is 0 only if every attempt is valid.
+
+`, flags.FlagUsages(), `
+Examples:
+  testbed run --scenario fig4-producer --scenario fig5-consumer --figures
+  testbed run --scenario fig5-consumer --system kafka --messages 10000000 --cap none --repeat 1
+  testbed run --resume results/local/20261130T120000Z-fig4-producer
+`)
+	}
+	return f
+}
+
+// check refuses values that mean nothing.
+func (f *runFlags) check() error {
+	given := f.set.Changed
+	switch {
+	case given("messages") && f.messages <= 0:
+		return usagef("--messages %d: more than 0 is wanted", f.messages)
+	case given("repeat") && f.repeat <= 0:
+		return usagef("--repeat %d: more than 0 is wanted", f.repeat)
+	case given("resume") && given("out"):
+		return usagef("--out and --resume exclude each other: a run stays where it is")
+	}
+	if given("cap") {
+		if _, err := scenario.ParseCap(f.cap); err != nil {
+			return usageError{fmt.Errorf("--%w", err)}
+		}
+	}
+	return nil
+}
+
+// selection reads the scenarios and applies the flags.
+func (f *runFlags) selection() (scenario.Selection, error) {
+	names := f.scenarios
+	if len(names) == 0 {
+		names = []string{"fig4-producer", "fig5-consumer"}
+	}
+	sel, err := scenario.NewLibrary(scenarios.Files).Select(names, f.systems)
+	if err != nil {
+		return sel, err
+	}
+	if f.set.Changed("messages") {
+		sel.Messages = f.messages
+	}
+	if f.set.Changed("repeat") {
+		sel.Repeat = f.repeat
+	}
+	if f.set.Changed("cap") {
+		sel.Cap, _ = scenario.ParseCap(f.cap) // checked
+	}
+	return sel, nil
+}
+
+func runRun(ctx context.Context, args []string, std stdio) (err error) {
+	f := newRunFlags(std)
+	if err := parseHiddenFlags(f.set, args); err != nil {
+		return err
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	tb, err := scenario.LoadTestbed(*f.testbed)
+	if err != nil {
+		return err
+	}
+	var earlier *resultfile.Run
+	if f.resume != "" {
+		if earlier, err = f.takeFrom(f.resume); err != nil {
+			return err
+		}
+	}
+	sel, err := f.selection()
+	if err != nil {
+		return err
+	}
+	client, broker, closeHosts, err := openHosts(ctx, tb)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeHosts()) }()
+
+	plan := runner.Plan{Selection: sel, Seed: f.seed, Client: client, Broker: broker, Drivers: drivers()}
+	if !f.set.Changed("seed") {
+		plan.Seed = rand.Int64N(1_000_000) // short enough to be typed again
+	}
+	if err := plan.Check(ctx); err != nil {
+		return err
+	}
+	run, err := describeRun(ctx, tb, plan, std)
+	if err != nil {
+		return err
+	}
+	if plan.Results, err = f.results(earlier, run, sel); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, plan.Results.Close()) }()
+	return f.measure(ctx, plan, std)
+}
+
+// measure runs the plan and shows what came out, also of a run that was
+// interrupted.
+func (f *runFlags) measure(ctx context.Context, plan runner.Plan, std stdio) error {
+	dir := plan.Results.Dir()
+	estimate, err := plan.Estimate()
+	if err != nil {
+		return err
+	}
+	sel := plan.Selection
+	limit := "no cap"
+	if sel.Cap > 0 {
+		limit = fmt.Sprintf("at most %v each", sel.Cap)
+	}
+	fmt.Fprintf(std.Err, "%s: %d messages an attempt, %d repetitions, %s, seed %d\nThis takes about %s. Results go to %s\n",
+		strings.Join(sel.Names, ", "), sel.Messages, sel.Repeat, limit, plan.Seed, minutes(estimate), dir)
+	for _, s := range sel.Scenarios {
+		for _, sys := range s.Systems {
+			if held := sys.LongestRun(sel.Cap); held > 0 && (sel.Cap == 0 || held < sel.Cap) {
+				fmt.Fprintf(std.Err, "%s, %s: held to %v\n", s.Name, sys.Label, held)
+			}
+		}
+	}
+	show := newProgress(std.Err)
+	plan.Progress = show.update
+	runErr := runner.Run(ctx, plan)
+	show.close()
+	if errors.Is(runErr, runner.ErrInterrupted) {
+		where := ""
+		if *f.testbed != "" {
+			where = "--testbed " + *f.testbed + " "
+		}
+		return fmt.Errorf("interrupted; what was measured is kept. Go on with:\n  testbed run %s--resume %s", where, dir)
+	}
+	if runErr != nil {
+		return runErr
+	}
+	return f.conclude(dir, std)
+}
+
+// conclude prints the tables, draws the figures if that was asked for, and
+// fails if an attempt is not valid.
+func (f *runFlags) conclude(dir string, std stdio) error {
+	r, err := resultfile.Read(dir)
+	if err != nil {
+		return err
+	}
+	if err := plots.RatesTable(std.Out, r); err != nil {
+		return err
+	}
+	if f.figures {
+		written, err := plots.Draw(dir, dir)
+		for _, path := range written {
+			fmt.Fprintln(std.Out, path)
+		}
+		if err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(std.Err, "Draw the figures with: testbed plot %s\n", dir)
+	}
+	return verdictOf(r.Run)
+}
+
+// verdictOf is an error if a system lacks a valid attempt of a repetition. An
+// attempt that failed and was made again is no fault.
+func verdictOf(run resultfile.Run) error {
+	type place struct {
+		scenario, system string
+		repetition       int
+	}
+	valid := map[place]bool{}
+	for _, a := range run.Attempts {
+		if a.Outcome == resultfile.Valid {
+			valid[place{a.Scenario, a.System, a.Repetition}] = true
+		}
+	}
+	var bad []string
+	for _, a := range run.Attempts {
+		if !valid[place{a.Scenario, a.System, a.Repetition}] {
+			bad = append(bad, fmt.Sprintf("  %s: %s: %s", a.ID, a.Outcome, a.Reason))
+		}
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d attempts are not valid and count for nothing:\n%s", len(bad), strings.Join(bad, "\n"))
+}
+
+// results makes the run's folder, or opens that of the run to go on with.
+func (f *runFlags) results(earlier *resultfile.Run, run resultfile.Run, sel scenario.Selection) (*resultfile.Writer, error) {
+	if earlier != nil {
+		return reopen(f.resume, run, sel)
+	}
+	name := run.Started.Format("20060102T150405Z") + "-" + strings.Join(baseNames(sel.Names), "-")
+	w, err := resultfile.Create(filepath.Join(f.out, name), run)
+	if err != nil {
+		return nil, err
+	}
+	for name, text := range sel.Files {
+		if err := w.PutScenario(name, text); err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+	}
+	return w, nil
+}
+
+// baseNames turns paths of scenario files into names.
+func baseNames(names []string) []string {
+	var base []string
+	for _, n := range names {
+		base = append(base, strings.TrimSuffix(filepath.Base(n), ".toml"))
+	}
+	return base
+}
+
+// openHosts opens both hosts of a testbed. What was opened is closed by the
+// function returned, or here on an error.
+func openHosts(ctx context.Context, tb scenario.Testbed) (client, broker host.Host, closeBoth func() error, err error) {
+	if client, err = host.Open(ctx, tb.ClientHost); err != nil {
+		return nil, nil, nil, err
+	}
+	if broker, err = host.Open(ctx, tb.BrokerHost); err != nil {
+		return nil, nil, nil, errors.Join(err, closeHost(ctx, client))
+	}
+	return client, broker, func() error { return errors.Join(closeHost(ctx, client), closeHost(ctx, broker)) }, nil
+}
+
+// minutes writes a duration as people say it.
+func minutes(d time.Duration) string {
+	switch {
+	case d < 90*time.Second:
+		return fmt.Sprintf("%d seconds", int(d.Seconds()+0.5))
+	case d < 90*time.Minute:
+		return fmt.Sprintf("%d minutes", int(d.Minutes()+0.5))
+	}
+	return fmt.Sprintf("%.1f hours", d.Hours())
+}
+
+// commandLine is how the testbed was called, for the result.
+func commandLine() string {
+	return strings.Join(append([]string{filepath.Base(os.Args[0])}, os.Args[1:]...), " ")
+}
