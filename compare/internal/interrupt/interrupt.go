@@ -67,9 +67,11 @@ func (w *Watch) follow(ctx context.Context) error {
 	}
 	if done := ctx.Done(); done != w.done {
 		w.forget()
+		if done != nil { // nil: a context without an end
+			w.wg.Add(1)
+			w.stop = context.AfterFunc(ctx, w.ended)
+		}
 		w.done = done
-		w.wg.Add(1)
-		w.stop = context.AfterFunc(ctx, w.ended)
 	}
 	return nil
 }
