@@ -151,6 +151,11 @@ func (c *conn) Consumer(ctx context.Context, name string) (driver.Consumer, erro
 	if err != nil {
 		return nil, err
 	}
+	// A consumer is about to be measured over what is there, and the flush of its
+	// last second is none of the consumer's work.
+	if err := c.waitVisible(ctx, q.name); err != nil {
+		return nil, fmt.Errorf("kafka: waiting for the flush of queue %q: %w", q.name, err)
+	}
 	s, err := c.open(ctx, q.name)
 	if err != nil {
 		return nil, err
@@ -222,9 +227,14 @@ func (r *receiver) next(ctx context.Context) error {
 		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 			return err
 		}
+		deadline, limited := ctx.Deadline()
+		limited = limited && time.Until(deadline) < answerLimit
 		asking, cancel := context.WithTimeout(ctx, answerLimit)
-		_, askErr := r.conn.logEnd(asking, r.topic)
+		_, _, askErr := r.conn.ends(asking, r.topic)
 		cancel()
+		if askErr != nil && limited && errors.Is(askErr, context.DeadlineExceeded) {
+			<-ctx.Done() // it was the caller's time that ran out, not the broker's
+		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -240,7 +250,7 @@ func (c *conn) Arrived(ctx context.Context, name string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	end, err := c.logEnd(ctx, name)
+	end, _, err := c.ends(ctx, name)
 	if err != nil || end == 0 {
 		return 0, err
 	}
@@ -252,13 +262,31 @@ func (c *conn) Arrived(ctx context.Context, name string) (int64, error) {
 	return end / q.entryBytes.Load(), nil
 }
 
-// logEnd asks the broker how many bytes have been appended to the queue's log.
-func (c *conn) logEnd(ctx context.Context, topic string) (int64, error) {
+// visibleInterval is how often the broker is asked how far it has flushed.
+const visibleInterval = 10 * time.Millisecond
+
+// waitVisible waits until what the queue's log holds now is visible.
+func (c *conn) waitVisible(ctx context.Context, topic string) error {
+	end, visible, err := c.ends(ctx, topic)
+	for err == nil && visible < end {
+		select {
+		case <-time.After(visibleInterval):
+			_, visible, err = c.ends(ctx, topic)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return err
+}
+
+// ends asks the broker how many bytes have been appended to the queue's log,
+// and how many of them are visible.
+func (c *conn) ends(ctx context.Context, topic string) (appended, visible int64, err error) {
 	c.asking.Lock()
 	defer c.asking.Unlock()
 	ask, err := c.askConn(ctx)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	// All topics: one that is not there yet is no error then.
 	states, err := ask.Topics(ctx)
@@ -266,14 +294,14 @@ func (c *conn) logEnd(ctx context.Context, topic string) (int64, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.ask = nil
-		return 0, errors.Join(err, ask.Close())
+		return 0, 0, errors.Join(err, ask.Close())
 	}
 	for _, s := range states {
 		if s.Topic == topic && s.Partition == 0 {
-			return s.LogEnd, nil
+			return s.LogEnd, s.Watermark, nil
 		}
 	}
-	return 0, nil
+	return 0, 0, nil
 }
 
 // askConn returns the connection for questions, made anew after an error.
