@@ -1,9 +1,11 @@
 package producer_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"kafkalab/kafka/client"
 	"kafkalab/kafka/kafkatest"
@@ -71,7 +73,9 @@ func TestBrokerStopsWhileSending(t *testing.T) {
 		}
 		count(p.Send(testContext(t), "t", 0, payload))
 	}
-	count(p.Close(testContext(t)))
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	count(p.Close(ctx))
 	taken := p.Stats().Messages
 	b.Restart()
 	if inLog := logEnd(t, b.HostPort()) / 100; inLog < taken-reported || inLog > taken {

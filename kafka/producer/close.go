@@ -11,8 +11,8 @@ var errClosing = errors.New("producer was closed before a broker confirmed them"
 // Flush sends all open batches and waits until a broker has confirmed all that
 // was taken before: that it has read it or, with acks, what they say. What was
 // lost since the last report is returned as a [*NotSentError]. Any other error
-// says that messages are still waiting: when ctx has ended, or when no broker
-// can be reached.
+// says that messages are still waiting: when ctx has ended or, if it has no
+// deadline, when no broker could be reached for DialTimeout.
 func (p *Producer) Flush(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -32,16 +32,9 @@ func (p *Producer) Flush(ctx context.Context) error {
 
 // settle waits until everything taken before it is confirmed or lost. mu is held.
 func (p *Producer) settle(ctx context.Context) error {
-	failures := p.failures
 	wait := func() error {
 		p.signal()
-		if err := p.wait(ctx); err != nil {
-			return err
-		}
-		if p.failures != failures {
-			return p.dialErr
-		}
-		return nil
+		return p.await(ctx)
 	}
 	for p.closeAll(); p.openBytes > 0; p.closeAll() {
 		if err := wait(); err != nil {
@@ -62,8 +55,8 @@ func (p *Producer) settle(ctx context.Context) error {
 }
 
 // Close refuses further calls, sends what has gathered, waits until a broker
-// has confirmed it, and closes the connection. It ends with ctx at the latest,
-// and earlier when no broker can be reached. Messages that were not sent, or
+// has confirmed it, and closes the connection. It gives up when ctx ends or, if
+// that has no deadline, when no broker could be reached for DialTimeout. Messages that were not sent, or
 // not confirmed, are counted in a [*NotSentError], together with those of
 // earlier losses that no call has reported. A second Close returns what the
 // first did.

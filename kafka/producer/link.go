@@ -30,10 +30,10 @@ type link struct {
 
 // reconnect is how a producer goes about connecting again. Guarded by mu.
 type reconnect struct {
-	backoff  time.Duration
-	nextDial time.Time
-	failures int64 // rounds in which no broker could be reached
-	dialErr  error // of the last one
+	backoff   time.Duration
+	nextDial  time.Time
+	downSince time.Time // the first of the attempts that have failed without a break; zero if none has
+	dialErr   error     // of the last of them
 }
 
 // Bounds of the time between two attempts to connect.
@@ -60,8 +60,9 @@ func (p *Producer) connect(ctx context.Context) (*link, error) {
 	p.mu.Lock()
 	if err != nil {
 		if ctx.Err() == nil {
-			p.failures++
-			p.dialErr = err
+			if p.dialErr = err; p.downSince.IsZero() {
+				p.downSince = time.Now()
+			}
 			p.delayDial()
 			p.broadcast()
 		}
@@ -69,14 +70,59 @@ func (p *Producer) connect(ctx context.Context) (*link, error) {
 	}
 	l := &link{conn: conn, lastBarrier: time.Now()}
 	p.link = l
+	p.downSince, p.dialErr = time.Time{}, nil
 	p.stats.Connects++
 	p.readers.Go(func() { p.read(l) })
 	p.cfg.Logger.Info("connected", "broker", conn.Addr())
 	return l, nil
 }
 
-// dial waits, then tries all brokers in random order.
+// unreachable tells a caller who waits for a broker when that has become
+// pointless: ctx, if it has a deadline, and DialTimeout otherwise. mu is held.
+func (p *Producer) unreachable(ctx context.Context) error {
+	if _, ok := ctx.Deadline(); ok || p.downSince.IsZero() || time.Since(p.downSince) < p.cfg.DialTimeout {
+		return nil
+	}
+	return p.dialErr
+}
+
+// await waits for a change on behalf of a caller who needs a broker. mu is held.
+func (p *Producer) await(ctx context.Context) error {
+	if err := p.unreachable(ctx); err != nil {
+		return err
+	}
+	err := p.wait(ctx)
+	if err != nil && p.dialErr != nil {
+		return fmt.Errorf("%w: %w", err, p.dialErr)
+	}
+	return err
+}
+
+// awaitLink makes a connection for a caller who is to write. mu is held.
+func (p *Producer) awaitLink(ctx context.Context) error {
+	for p.link == nil {
+		p.writing = true
+		_, err := p.connect(ctx)
+		p.writing = false
+		p.broadcast()
+		if ctx.Err() != nil {
+			return err
+		}
+		if err := p.unreachable(ctx); err != nil {
+			return err
+		}
+		if p.closing {
+			return ErrClosed
+		}
+	}
+	return nil
+}
+
+// dial waits, then tries all brokers in random order. It ends with Close, too.
 func (p *Producer) dial(ctx context.Context, wait time.Duration) (*client.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.ctx, cancel)()
 	if wait > 0 {
 		select {
 		case <-time.After(wait):

@@ -111,7 +111,9 @@ type Config struct {
 	// has a buffer to itself. The open batches together may take four times it.
 	MaxBufferBytes int
 
-	DialTimeout    time.Duration // of one broker
+	// DialTimeout bounds the connecting to one broker, and how long a caller
+	// whose context has no deadline waits while no broker can be reached.
+	DialTimeout    time.Duration
 	RequestTimeout time.Duration // of one write, and of one answer beside AckTimeout; 0: the client package's
 	Logger         *slog.Logger  // connections and losses, never messages; nil: nothing is logged
 }

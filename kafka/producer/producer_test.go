@@ -342,7 +342,9 @@ func TestClose(t *testing.T) {
 					taken++
 				}
 			}
-			err := p.Close(testContext(t))
+			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+			defer cancel()
+			err := p.Close(ctx)
 			if !errors.As(err, &notSent) {
 				t.Fatalf("error %v", err)
 			}
@@ -511,6 +513,44 @@ func TestAcknowledgements(t *testing.T) {
 			t.Errorf("%d messages", len(got))
 		}
 	})
+}
+
+// While a broker is away, what is sent waits for it; a caller without a deadline
+// gives up after the dial time-out.
+func TestBrokerAway(t *testing.T) {
+	for name, cfg := range map[string]producer.Config{"coalesced": {}, "no coalesce": {NoCoalesce: true}, "acked": {Acks: producer.AcksAppended}} {
+		t.Run(name, func(t *testing.T) {
+			s := newSink(t, nil)
+			cfg.Brokers, cfg.DialTimeout = []string{s.addr}, 100*time.Millisecond
+			ended := make(logged, 1)
+			cfg.Logger = slog.New(slog.NewTextHandler(ended, nil))
+			p := newProducer(t, cfg)
+			addr := s.addr
+			s.stop()
+			<-ended
+			err := p.Send(context.Background(), "t", 0, []byte("a"))
+			if name == "coalesced" && err == nil { // it is in the buffer
+				err = p.Flush(context.Background())
+			}
+			if err == nil || !strings.Contains(err.Error(), addr) {
+				t.Errorf("without a deadline: %v", err)
+			}
+			sent := make(chan error)
+			go func() { sent <- p.Send(testContext(t), "t", 0, []byte("b")) }()
+			s.listen(addr)
+			if err := <-sent; err != nil {
+				t.Errorf("while the broker comes back: %v", err)
+			}
+			mustClose(t, p)
+			want := []string{"b"}
+			if name == "coalesced" {
+				want = []string{"a", "b"}
+			}
+			if got := s.got("t-0"); !reflect.DeepEqual(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
 }
 
 func TestFailover(t *testing.T) {

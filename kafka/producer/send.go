@@ -15,7 +15,9 @@ import (
 // in the buffer or, with acks, acknowledged. Asynchronously each payload joins
 // the open batch of its partition.
 //
-// Send waits while the buffer is full. It does not keep the payloads. After an
+// Send waits while the buffer is full or, where it writes by itself, while there
+// is no connection. When no broker can be reached it gives up at the deadline of
+// ctx or, if there is none, after DialTimeout. It does not keep the payloads. After an
 // error none of the payloads was taken, with three exceptions: a
 // [*PartialError] tells how many were; when an acknowledgement fails or ctx
 // ends while it is awaited, the set may be in the log.
@@ -106,20 +108,15 @@ func (p *Producer) hasRoom(n int) bool {
 	return len(p.fill.b) == 0 || len(p.fill.b)+n <= p.cfg.MaxBufferBytes
 }
 
-// waitRoom waits until a request of n bytes fits the buffer. It gives up when
-// no broker can be reached.
+// waitRoom waits until a request of n bytes fits the buffer.
 func (p *Producer) waitRoom(ctx context.Context, n int) error {
-	failures := p.failures
 	for !p.hasRoom(n) {
 		p.signal()
-		if err := p.wait(ctx); err != nil {
+		if err := p.await(ctx); err != nil {
 			return fmt.Errorf("send: buffer of %d bytes is full: %w", len(p.fill.b), err)
 		}
 		if p.closing {
 			return ErrClosed
-		}
-		if p.failures != failures {
-			return fmt.Errorf("send: buffer of %d bytes is full: %w", len(p.fill.b), p.dialErr)
 		}
 	}
 	return nil
@@ -156,8 +153,12 @@ func (p *Producer) finish(c count, result chan error) {
 // sendDirect writes the request from the caller's own goroutine and, with
 // acks, waits for its answer.
 func (p *Producer) sendDirect(ctx context.Context, topic string, partition int32, payloads [][]byte, size int) error {
-	for p.writing || len(p.fill.b) > 0 || !p.hasRoom(size) {
-		if err := p.wait(ctx); err != nil {
+	for p.link == nil || p.writing || !p.hasRoom(size) {
+		wait := p.await
+		if !p.writing && p.link == nil {
+			wait = p.awaitLink
+		}
+		if err := wait(ctx); err != nil {
 			return fmt.Errorf("send to %s-%d: %w", topic, partition, err)
 		}
 		if p.closing {

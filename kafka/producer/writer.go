@@ -82,9 +82,6 @@ func (p *Producer) drain(ctx context.Context, retain bool) error {
 	}()
 	l, err := p.connect(ctx)
 	if err != nil {
-		if !retain {
-			p.discard(&p.fill)
-		}
 		return err
 	}
 	barrier := p.wantsBarrier(time.Now())
@@ -179,14 +176,6 @@ func (p *Producer) writeFailed(l *link, out *buffer, data, n int, retain bool, e
 		old := out.b
 		out.b = p.fill.prepend(rest, old)
 	}
-}
-
-// discard empties a buffer whose only request is reported by the Send that
-// made it.
-func (p *Producer) discard(b *buffer) {
-	p.untake(b.count)
-	p.resolved += int64(len(b.requests))
-	b.reset(p.cfg.MaxBufferBytes)
 }
 
 // untake corrects the counts for messages that Send says it has not taken.
