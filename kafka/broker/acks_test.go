@@ -2,6 +2,7 @@ package broker
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -237,6 +238,34 @@ func TestAcksPeerGone(t *testing.T) {
 		defer s.mu.Unlock()
 		return len(s.conns) == 0
 	})
+}
+
+// TestAcksStop: a broker that must stop does not wait for answers whose flush
+// does not come to an end.
+func TestAcksStop(t *testing.T) {
+	s, open := gatedBroker(t)
+	l := connect(t, s)
+	go func() {
+		for range 2 * maxPendingAnswers {
+			if _, err := l.Write(acked("gated", wire.AcksFlushed, patience)); err != nil {
+				return // cut off, as it should be
+			}
+		}
+	}()
+	until(t, "the first sets are appended", func() bool { return s.end("gated") >= maxPendingAnswers*int64(len(ackedSet)) })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close(ctx) }()
+	until(t, "the connection is cut off", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.conns) == 0
+	})
+	open(nil)
+	if err := <-closed; err == nil || !strings.Contains(err.Error(), "cut off") {
+		t.Errorf("close returned %v, want that a connection was cut off", err)
+	}
 }
 
 // TestFlushByCountHoldsItsConnection: when the count of the flush rule is

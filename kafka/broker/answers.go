@@ -64,15 +64,23 @@ func (c *conn) answerAcked(a pendingAnswer) error {
 		go c.answerer()
 	}
 	c.pending.Add(1)
-	c.answers <- a
-	return nil
+	select {
+	case c.answers <- a:
+		return nil
+	case <-c.ctx.Done(): // the answerer may have ended already
+		return c.ctx.Err()
+	}
 }
 
 // finishAnswers waits until no answer is pending. Then the sender belongs to
-// the caller.
+// the caller; but not after an error, which says that the connection is closed.
 func (c *conn) finishAnswers() error {
 	for c.pending.Load() > 0 {
-		<-c.idle
+		select {
+		case <-c.idle:
+		case <-c.ctx.Done():
+			return c.ctx.Err()
+		}
 	}
 	return c.ctx.Err()
 }
@@ -102,7 +110,6 @@ func (c *conn) answerer() {
 			select {
 			case a = <-c.answers:
 			case <-c.ctx.Done():
-				c.discardAnswers()
 				return
 			}
 		}
@@ -171,18 +178,6 @@ func (c *conn) sent(n int32) {
 		select {
 		case c.idle <- struct{}{}:
 		default:
-		}
-	}
-}
-
-// discardAnswers empties the queue of a connection that has ended.
-func (c *conn) discardAnswers() {
-	for {
-		select {
-		case <-c.answers:
-			c.sent(1)
-		default:
-			return
 		}
 	}
 }

@@ -37,6 +37,10 @@ type conn struct {
 
 	group group
 
+	// counts are the requests of this buffer by type, so that a shared counter
+	// is not moved for each small one.
+	counts [requestTypes]int
+
 	// The answerer, started with the first answer that must wait.
 	answers chan pendingAnswer
 	pending atomic.Int32  // answers handed over and not sent
@@ -124,6 +128,12 @@ func (c *conn) serve() (err error) {
 // it, what came before has been appended, and its answers sent.
 func (c *conn) handleBuffered() error {
 	err := c.handleFrames()
+	for t, n := range c.counts {
+		if n > 0 {
+			c.srv.metrics.requests[t].Add(float64(n))
+			c.counts[t] = 0
+		}
+	}
 	if e := c.flushGroup(); err == nil {
 		err = e
 	}
@@ -138,14 +148,14 @@ func (c *conn) handleBuffered() error {
 
 func (c *conn) handleFrames() error {
 	for {
-		frame, pos, err := c.in.next()
+		t, body, pos, err := c.in.next()
 		if err != nil {
 			return c.badFrame(err)
 		}
-		if frame == nil {
+		if body == nil {
 			return nil
 		}
-		if err := c.handle(frame, pos); err != nil {
+		if err := c.handle(t, body, pos); err != nil {
 			return err
 		}
 	}
@@ -187,12 +197,8 @@ var handlers = [requestTypes]func(c *conn, body []byte, pos int) error{
 	wire.TypeDeleteTopic:  (*conn).deleteTopic,
 }
 
-func (c *conn) handle(frame []byte, pos int) error {
-	t, body, err := wire.SplitRequest(frame)
-	if err != nil || !known(t) {
-		return c.badFrame(fmt.Errorf("unknown request %v", t))
-	}
-	c.srv.metrics.requests[t].Inc()
+func (c *conn) handle(t wire.Type, body []byte, pos int) error {
+	c.counts[t]++
 	switch t {
 	case wire.TypeProduce, wire.TypeMultiProduce, wire.TypeAckedProduce:
 	default:
@@ -205,7 +211,7 @@ func (c *conn) handle(frame []byte, pos int) error {
 			return err
 		}
 	}
-	return handlers[t](c, body, pos+wire.TypeSize)
+	return handlers[t](c, body, pos)
 }
 
 // answer gathers an answer. Answers that are pending must have been finished.
@@ -222,6 +228,9 @@ func (c *conn) answer(code wire.Code, payload []byte) error {
 func (c *conn) sendGathered() error {
 	if len(c.gathered) == 0 {
 		return nil
+	}
+	if err := c.ctx.Err(); err != nil {
+		return err // finishAnswers may have left the sender to the answerer
 	}
 	err := c.out.send(c.gathered, false)
 	c.resetGathered()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"hash"
 	"io"
@@ -31,8 +32,8 @@ func fill(t testing.TB, b *kafkatest.Broker, rnd *rand.Rand, topic string, size 
 		var set []byte
 		for range 100 {
 			payload := make([]byte, rnd.IntN(2000))
-			for i := range payload {
-				payload[i] = byte(rnd.Uint32())
+			for i := 0; i+8 <= len(payload); i += 8 {
+				binary.BigEndian.PutUint64(payload[i:], rnd.Uint64())
 			}
 			set = message.Append(set, payload)
 		}
@@ -247,10 +248,14 @@ func TestGarbage(t *testing.T) {
 		unhex("06400000 0000 0001 61 0000"), // and a bit more
 		unhex("0000"),                       // not even a size
 	} {
+		var peers []*peer
 		for range 20 {
 			p := dial(t, b)
 			p.SetDeadline(time.Now().Add(patience))
 			p.Write(g) // the broker may have closed by the end of it
+			peers = append(peers, p)
+		}
+		for _, p := range peers {
 			if got := p.rest(); len(got) != 0 {
 				t.Errorf("answer %x to %.20x", got, g)
 			}

@@ -73,17 +73,16 @@ func produceHeader(p *wire.Produce) int { return 2 + len(p.Topic) + 4 + 4 }
 // message is dropped without one (Kafka 0.7.2).
 func (c *conn) produceSilent(p *wire.Produce, pos int) error {
 	_, err := c.addSet(p, pos)
-	switch {
-	case errors.Is(err, message.ErrTooLarge):
-		c.srv.metrics.failedProduce.Inc()
-		c.srv.oversizedLog.log(c.log, slog.LevelWarn, "message set dropped", "topic", string(p.Topic), "partition", p.Partition, "error", err)
-	case err != nil:
-		c.srv.metrics.failedProduce.Inc()
-		return &refusedError{fmt.Errorf("produce to topic %.60q partition %d: %w", p.Topic, p.Partition, err)}
-	default:
+	if err == nil {
 		c.group.silent = true
+		return nil
 	}
-	return nil
+	c.srv.metrics.failedProduce.Inc()
+	if errors.Is(err, message.ErrTooLarge) {
+		c.srv.oversizedLog.log(c.log, slog.LevelWarn, "message set dropped", "topic", string(p.Topic), "partition", p.Partition, "error", err)
+		return nil
+	}
+	return &refusedError{fmt.Errorf("produce to topic %.60q partition %d: %w", p.Topic, p.Partition, err)}
 }
 
 func (c *conn) ackedProduce(body []byte, pos int) error {

@@ -69,27 +69,29 @@ func (r *reader) release() {
 	r.r, r.w = 0, 0
 }
 
-// next takes the next complete frame from the buffer, without its size field,
-// and says where in the buffer it begins. It returns nil when there is none.
-// An error means that the bytes are no request.
-func (r *reader) next() (frame []byte, pos int, err error) {
+// next takes the next complete request from the buffer, and says where in the
+// buffer its body begins. The body is nil when there is none. An error means
+// that the bytes are no request.
+func (r *reader) next() (t wire.Type, body []byte, pos int, err error) {
 	b := r.buf[r.r:r.w]
 	size, err := wire.FrameSize(b, wire.TypeSize, r.maxRequest)
 	if err != nil {
-		return nil, 0, err
+		return 0, nil, 0, err
 	}
-	if len(b) >= wire.SizeSize+wire.TypeSize {
-		// Known before the rest is there: no memory for a stranger's frame.
-		if t, _, err := wire.SplitRequest(b[wire.SizeSize:]); err != nil || !known(t) {
-			return nil, 0, fmt.Errorf("unknown request %v", t)
-		}
+	if len(b) < wire.SizeSize+wire.TypeSize {
+		return 0, nil, 0, nil
 	}
-	if size == 0 || size > len(b) {
-		return nil, 0, nil
+	// The type is looked at before the rest is there: no memory for a
+	// stranger's frame.
+	if t, _, err = wire.SplitRequest(b[wire.SizeSize:]); err != nil || !known(t) {
+		return 0, nil, 0, fmt.Errorf("unknown request %v", t)
 	}
-	pos = r.r + wire.SizeSize
+	if size > len(b) {
+		return 0, nil, 0, nil
+	}
+	pos = r.r + wire.SizeSize + wire.TypeSize
 	r.r += size
-	return r.buf[pos:r.r], pos, nil
+	return t, r.buf[pos:r.r], pos, nil
 }
 
 // fill waits until more bytes have arrived and reads them with one read. Frames
