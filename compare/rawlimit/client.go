@@ -133,12 +133,15 @@ func (c *client) Producer(_ context.Context, queue string) (driver.Producer, err
 	return p, nil
 }
 
-func (c *client) Consumer(ctx context.Context, queue string) (driver.Consumer, error) {
-	cn, err := c.open(ctx, request{Op: opConsume, Queue: queue})
-	if err != nil {
-		return nil, err
+// Consumer asks for nothing yet: the server sends as much as the sockets'
+// buffers take to whoever has asked, and a measurement begins with Receive.
+func (c *client) Consumer(_ context.Context, queue string) (driver.Consumer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, errClosed
 	}
-	return &consumer{conn: cn, queue: queue, buf: make([]byte, 0, receiveBytes)}, nil
+	return &consumer{client: c, queue: queue, buf: make([]byte, 0, receiveBytes)}, nil
 }
 
 // Arrived asks the server, on a connection of its own.
@@ -190,13 +193,21 @@ const receiveBytes = 1 << 20
 
 // consumer takes the stream apart.
 type consumer struct {
-	conn  *conn
-	queue string
-	buf   []byte // what was received, from the entry at start on
-	start int
+	client *client
+	conn   *conn // nil before the first Receive
+	queue  string
+	buf    []byte // what was received, from the entry at start on
+	start  int
 }
 
 func (c *consumer) Receive(ctx context.Context, handle func(payload []byte) error) error {
+	if c.conn == nil {
+		cn, err := c.client.open(ctx, request{Op: opConsume, Queue: c.queue})
+		if err != nil {
+			return err
+		}
+		c.conn = cn
+	}
 	for handled := false; !handled; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

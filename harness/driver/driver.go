@@ -99,7 +99,9 @@ type Client interface {
 	// Producer prepares sending to one queue, topic or log, and makes it if
 	// need be.
 	Producer(ctx context.Context, queue string) (Producer, error)
-	// Consumer prepares receiving from the beginning of one.
+	// Consumer prepares receiving from the beginning of one. It waits until what
+	// is there can be received, but asks for nothing: that is for the first
+	// Receive, with which a measurement begins.
 	Consumer(ctx context.Context, queue string) (Consumer, error)
 	// Arrived returns how many messages the server itself says it holds or has
 	// ever taken in this queue: log end, queue depth, counter. It must use a

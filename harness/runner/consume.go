@@ -15,35 +15,32 @@ import (
 // is there or the cap is reached; then the phase verify, which receives what
 // is left. Every message is checked in both.
 //
-// The clock runs from asking the server for messages, so that what the first
-// answer takes is part of the time.
+// The clock runs from the first Receive, which asks the server for messages, so
+// that what the first answer takes is part of the time.
 func (c *client) consume(ctx context.Context, conn driver.Client) error {
 	in := intake{client: c, checker: workload.NewChecker(c.spec.RunID)}
 	if w, ok := conn.(driver.WireBytes); ok {
 		c.result.StoredSize = w.StoredSize(c.spec.PayloadBytes)
 	}
+	var err error
+	if in.consumer, err = conn.Consumer(ctx, c.spec.Queue); err != nil {
+		return fmt.Errorf("consumer of %s: %w", c.spec.Queue, err)
+	}
 	if c.spec.Measured {
 		if err := c.phase(ctx, Measure); err != nil {
 			return err
 		}
-		if err := c.measureConsume(ctx, conn, &in); err != nil {
+		if err := c.measureConsume(ctx, &in); err != nil {
 			return in.conclude(ctx, err)
 		}
 	}
 	if err := c.phase(ctx, Verify); err != nil {
 		return in.conclude(ctx, err)
 	}
-	if in.consumer == nil {
-		consumer, err := conn.Consumer(ctx, c.spec.Queue)
-		if err != nil {
-			return fmt.Errorf("consumer of %s: %w", c.spec.Queue, err)
-		}
-		in.consumer = consumer
-	}
 	return in.conclude(ctx, in.verify(ctx, c.spec.VerifyLimit))
 }
 
-func (c *client) measureConsume(ctx context.Context, conn driver.Client, in *intake) error {
+func (c *client) measureConsume(ctx context.Context, in *intake) error {
 	recorder, err := c.newRecorder()
 	if err != nil {
 		return err
@@ -53,9 +50,6 @@ func (c *client) measureConsume(ctx context.Context, conn driver.Client, in *int
 	processor := processorSeconds()
 	recorder.Start()
 	in.recorder = recorder
-	if in.consumer, err = conn.Consumer(ctx, c.spec.Queue); err != nil {
-		err = fmt.Errorf("consumer of %s: %w", c.spec.Queue, err)
-	}
 	for err == nil && in.received < c.spec.Messages && !over.Load() {
 		err = in.consumer.Receive(ctx, in.handle)
 	}
