@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"testing"
+	"time"
 
 	"kafkalab/kafka/internal/vfs"
 	"kafkalab/kafka/message"
@@ -123,4 +124,42 @@ func benchmarkProduce(b *testing.B, batch int) {
 		b.Fatal(err)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*messages), "ns/message")
+}
+
+// BenchmarkFetch is 200 KiB a fetch, one at a time, by sendfile and by copying.
+// No fetch may take near 40 or 200 ms (fault B11), which the longest shows.
+func BenchmarkFetch(b *testing.B) {
+	for _, sendfile := range []bool{true, false} {
+		b.Run(map[bool]string{true: "sendfile", false: "copy"}[sendfile], func(b *testing.B) {
+			srv := memoryBroker(b, func(c *Config) {
+				c.Storage.FS, c.LogDir, c.Sendfile = vfs.OS(), b.TempDir(), sendfile
+			})
+			client, err := net.Dial("tcp", srv.Addr().String())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer client.Close()
+			const size = 200 << 10
+			set := message.Append(nil, make([]byte, size))
+			if _, err := client.Write(wire.AppendProduce(nil, "topic", 0, set)); err != nil {
+				b.Fatal(err)
+			}
+			request := wire.AppendFetch(nil, wire.FetchEntry{Topic: "topic", MaxBytes: size})
+			answer := make([]byte, wire.ResponseHeaderSize+size)
+			longest := time.Duration(0)
+			b.SetBytes(size)
+			b.ReportAllocs()
+			for b.Loop() {
+				start := time.Now()
+				if _, err := client.Write(request); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := io.ReadFull(client, answer); err != nil {
+					b.Fatal(err)
+				}
+				longest = max(longest, time.Since(start))
+			}
+			b.ReportMetric(float64(longest.Microseconds()), "longest-µs")
+		})
+	}
 }

@@ -225,7 +225,11 @@ func (s *Server) shutDown(ctx context.Context) error {
 		errs = append(errs, fmt.Errorf("close log directory %s: %w", s.cfg.LogDir, err))
 	}
 	err := errors.Join(errs...)
-	s.log.Info("broker stopped", "error", err)
+	if err != nil {
+		s.log.Error("broker did not stop cleanly", "error", err)
+	} else {
+		s.log.Info("broker stopped")
+	}
 	return err
 }
 
