@@ -32,8 +32,10 @@ bin/kafka bin/testbed &: $(GOFILES) go.mod go.sum Makefile $(wildcard scenarios/
 setup: ## install the system packages that are missing (Debian, Ubuntu)
 	@sh harness/env/setup.sh
 
+# One package at a time: some measure the emulated link, and the smoke test runs
+# the whole experiment.
 test: setup build ## run every test, those with real RabbitMQ, ActiveMQ, sshd and namespaces too
-	$(GO) test -count=1 -timeout 30m ./...
+	$(GO) test -count=1 -p 1 -timeout 30m ./...
 
 race: setup build ## the tests of the product and the testbed under the race detector
 	$(GO) test -race -count=1 -timeout 30m ./kafka/... ./harness/measure/... ./harness/workload/... ./harness/driver/... ./harness/runner/... ./harness/scenario/... ./results/... ./compare/internal/...
@@ -46,7 +48,7 @@ lint: ## gofmt, go vet, staticcheck
 fuzz: ## run each fuzz target for FUZZTIME (default 30s)
 	@for pkg in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
-	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(or $(FUZZTIME),30s) $$pkg || exit 1; done; done
+	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(or $(FUZZTIME),30s) -fuzzminimizetime 10x $$pkg || exit 1; done; done
 
 bench: setup build ## the paper's experiments: figures 4 and 5, a table of ratios (up to 25 minutes)
 	@trap './bin/testbed down $(testbed_flag)' EXIT; \
