@@ -124,7 +124,7 @@ func (a *attempt) afterMeasuring(ctx context.Context) error {
 	}
 	a.measured = true
 	at := &a.trial.attempt
-	at.BrokerCPUSeconds = after.UserSeconds + after.SystemSeconds - a.before.UserSeconds - a.before.SystemSeconds
+	at.BrokerCPUSeconds = after.UserSeconds + after.SystemSeconds - (a.before.UserSeconds + a.before.SystemSeconds)
 	at.BrokerDiskWriteBytes = after.WrittenBytes - a.before.WrittenBytes
 	at.BrokerResidentBytes = after.ResidentBytes
 	a.stopSampling(ctx)

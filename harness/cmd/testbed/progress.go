@@ -84,7 +84,7 @@ func outcome(u runner.Update) string {
 	if a.Messages > 0 && a.Seconds > 0 {
 		text += fmt.Sprintf(", %.0f messages/s (%d in %.2f s", a.MessagesPerSecond(), a.Messages, a.Seconds)
 		if a.BrokerCPUSeconds > 0 {
-			text += fmt.Sprintf(", broker %.2g µs of processor a message", a.BrokerCPUSeconds/float64(a.Messages)*1e6)
+			text += fmt.Sprintf(", broker %.1f µs of processor a message", a.BrokerCPUSeconds/float64(a.Messages)*1e6)
 		}
 		text += ")"
 	}

@@ -1,0 +1,331 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"kafkalab/harness/host/hosttest"
+	"kafkalab/harness/runner"
+	"kafkalab/results/resultfile"
+)
+
+// nullScenario writes a scenario of the null driver.
+func nullScenario(t *testing.T, name string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name+".toml")
+	text := fmt.Sprintf(`
+name = %q
+title = "Ceiling"
+purpose = "The ceiling of the testbed itself."
+work = "produce"
+limit = "none"
+messages = 50_000
+repeat = 2
+cap = "none"
+
+[[system]]
+id = "null"
+label = "Null driver"
+driver = "null"
+warm_up = 100
+expected_rate = 1_000_000
+stored_bytes = 1
+
+[[system]]
+id = "again"
+label = "Null driver again"
+driver = "null"
+expected_rate = 1_000_000
+stored_bytes = 1
+`, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func localTestbed(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "local.toml")
+	text := fmt.Sprintf("kind = \"local\"\n[client]\ndir = %q\n[broker]\ndir = %q\n", t.TempDir(), t.TempDir())
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// theRun returns the only run in a folder.
+func theRun(t *testing.T, out string) *resultfile.Result {
+	t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(out, "*"))
+	if err != nil || len(dirs) != 1 {
+		t.Fatalf("runs %v, %v", dirs, err)
+	}
+	r, err := resultfile.Read(dirs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// What a user types and sees, of a run that is complete.
+func TestRun(t *testing.T) {
+	bin, out := hosttest.Programs(t, "testbed"), filepath.Join(t.TempDir(), "out")
+	path, tb := nullScenario(t, "ceiling"), localTestbed(t)
+	got := callTestbed(t, bin, "run", "--testbed", tb, "--scenario", path, "--out", out, "--seed", "7", "--figures")
+	if got.status != 0 {
+		t.Fatalf("exit status %d\n%s%s", got.status, got.out, got.err)
+	}
+	for _, want := range []string{"TCP goodput", "50000 messages an attempt, 2 repetitions, no cap, seed 7", "This takes about", "[1/4] ceiling", "measure", "valid, "} {
+		if !strings.Contains(got.err, want) {
+			t.Errorf("%q is not told:\n%s", want, got.err)
+		}
+	}
+	for _, want := range []string{"Null driver again", "ceiling.png", "tables.md"} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("%q is not printed:\n%s", want, got.out)
+		}
+	}
+	r := theRun(t, out)
+	if len(r.Run.Attempts) != 4 || r.Run.Seed != 7 || r.Run.Testbed.LinkGoodputMbps <= 0 || len(r.Run.Testbed.BrokerHost.Facts) == 0 {
+		t.Errorf("run %+v", r.Run)
+	}
+	if c := r.Run.Commit; c == "" || c == "unknown" {
+		t.Errorf("commit %q", c)
+	}
+	for _, sys := range r.Run.Scenarios[0].Systems {
+		if len(sys.Settings) == 0 {
+			t.Errorf("%s has no settings", sys.ID)
+		}
+	}
+	kept, err := os.ReadFile(filepath.Join(r.Dir, "scenarios", "ceiling.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if asRead, err := os.ReadFile(path); err != nil || !bytes.Equal(kept, asRead) {
+		t.Errorf("the scenario is not kept as it was read: %v", err)
+	}
+	if !strings.HasSuffix(r.Run.Name, "Z-ceiling") {
+		t.Errorf("the run's name is %q", r.Run.Name)
+	}
+}
+
+// A run that is interrupted ends cleanly, and can be gone on with, if it is
+// still the same run.
+func TestInterruptAndResume(t *testing.T) {
+	bin, out := hosttest.Programs(t, "testbed"), filepath.Join(t.TempDir(), "out")
+	path, tb := nullScenario(t, "ceiling"), localTestbed(t)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "testbed"), "run", "--testbed", tb, "--scenario", path, "--out", out)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var told bytes.Buffer
+	buf := make([]byte, 4096)
+	for signalled := false; ; {
+		n, err := stderr.Read(buf)
+		told.Write(buf[:n])
+		if !signalled && strings.Contains(told.String(), "[2/4]") {
+			signalled = true
+			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Fatalf("ended with %v\n%s", err, told.String())
+	}
+	r := theRun(t, out)
+	if !r.Run.Interrupted {
+		t.Error("the run does not say that it was interrupted")
+	}
+	if want := "testbed run --testbed " + tb + " --resume " + r.Dir; !strings.Contains(told.String(), want) {
+		t.Errorf("how to go on is not told (%s):\n%s", want, told.String())
+	}
+
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--messages", "7"}, "--messages 7: the run to go on with has 50000"},
+		{[]string{"--seed", "1234567890"}, "--seed 1234567890: the run"},
+		{[]string{"--cap", "5s"}, "--cap 5s: the run"},
+		{[]string{"--repeat", "1"}, "more can be added"},
+		{[]string{"--scenario", "smoke"}, "--scenario [smoke]: the run"},
+		{[]string{"--system", "null"}, "--system [null]: the run"},
+	} {
+		args := append([]string{"run", "--testbed", tb, "--resume", r.Dir}, c.args...)
+		if got := callTestbed(t, bin, args...); got.status != 1 || !strings.Contains(got.err, c.want) {
+			t.Errorf("%v: exit status %d, %s", c.args, got.status, got.err)
+		}
+	}
+	if got := callTestbed(t, bin, "run", "--testbed", localTestbedNamed(t, "elsewhere"), "--resume", r.Dir); got.status != 1 || !strings.Contains(got.err, `the client host was "client" and is "elsewhere"`) {
+		t.Errorf("another testbed: exit status %d, %s", got.status, got.err)
+	}
+
+	got := callTestbed(t, bin, "run", "--testbed", tb, "--resume", r.Dir)
+	if got.status != 0 || !strings.Contains(got.err, "kept") {
+		t.Fatalf("going on: exit status %d\n%s%s", got.status, got.out, got.err)
+	}
+	after := theRun(t, out)
+	valid := 0
+	for _, a := range after.Run.Attempts {
+		if a.Outcome == resultfile.Valid {
+			valid++
+		}
+	}
+	if valid != 4 || after.Run.Interrupted || len(after.Run.Attempts) < len(r.Run.Attempts) {
+		t.Errorf("after going on: %d valid, %+v", valid, after.Run)
+	}
+
+	if err := os.WriteFile(path, append([]byte("# changed\n"), mustRead(t, path)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := callTestbed(t, bin, "run", "--testbed", tb, "--resume", r.Dir); got.status != 1 || !strings.Contains(got.err, "the scenario ceiling was changed") {
+		t.Errorf("a changed scenario: exit status %d, %s", got.status, got.err)
+	}
+}
+
+func localTestbedNamed(t *testing.T, client string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "named.toml")
+	if err := os.WriteFile(path, fmt.Appendf(nil, "kind = \"local\"\n[client]\nname = %q\ndir = %q\n", client, t.TempDir()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func mustRead(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestRunRefuses(t *testing.T) {
+	for _, c := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{[]string{"--messages", "0"}, 2, "--messages 0"},
+		{[]string{"--messages", "many"}, 2, "many"},
+		{[]string{"--repeat", "-1"}, 2, "--repeat -1"},
+		{[]string{"--cap", "soon"}, 2, `--cap = "soon"`},
+		{[]string{"--cap", ""}, 2, `--cap = ""`},
+		{[]string{"--out", "x", "--resume", "y"}, 2, "exclude each other"},
+		{[]string{"stray"}, 2, `"stray"`},
+		{[]string{"--scenario", "fig9"}, 1, `no scenario "fig9"`},
+		{[]string{"--system", "rabbit-mq"}, 1, `did you mean "rabbitmq"?`},
+		{[]string{"--testbed", "/nowhere.toml"}, 1, "/nowhere.toml"},
+		{[]string{"--resume", "/nowhere"}, 1, "/nowhere"},
+	} {
+		var out, errs bytes.Buffer
+		status := realMain(t.Context(), append([]string{"run"}, c.args...), stdio{strings.NewReader(""), &out, &errs})
+		if status != c.status || !strings.Contains(errs.String(), c.want) {
+			t.Errorf("%v: exit status %d (want %d), %s", c.args, status, c.status, errs.String())
+		}
+	}
+}
+
+func TestListCommand(t *testing.T) {
+	var text, asJSON, errs bytes.Buffer
+	if status := realMain(t.Context(), []string{"list"}, stdio{nil, &text, &errs}); status != 0 {
+		t.Fatalf("exit status %d: %s", status, errs.String())
+	}
+	for _, want := range []string{"fig4-producer: Producer performance", "kafka-b50", "smoke: Smoke test", "runs fig4-producer, fig5-consumer"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is not in the list:\n%s", want, text.String())
+		}
+	}
+	if status := realMain(t.Context(), []string{"list", "--json"}, stdio{nil, &asJSON, &errs}); status != 0 {
+		t.Fatalf("exit status %d: %s", status, errs.String())
+	}
+	var entries []map[string]any
+	if err := json.Unmarshal(asJSON.Bytes(), &entries); err != nil || len(entries) < 3 {
+		t.Errorf("%d entries, %v", len(entries), err)
+	}
+}
+
+// Every command says how it is used, with an example, and takes no nonsense.
+func TestEveryCommandHelps(t *testing.T) {
+	for _, c := range commands() {
+		var out, errs bytes.Buffer
+		if status := realMain(t.Context(), []string{c.name, "--help"}, stdio{strings.NewReader(""), &out, &errs}); status != 0 {
+			t.Errorf("%s --help: exit status %d", c.name, status)
+		}
+		if help := out.String() + errs.String(); !strings.Contains(help, "Example") {
+			t.Errorf("%s --help shows no example:\n%s", c.name, help)
+		}
+		if status := realMain(t.Context(), []string{c.name, "--no-such-flag"}, stdio{strings.NewReader(""), &out, &errs}); status != 2 {
+			t.Errorf("%s --no-such-flag: exit status %d", c.name, status)
+		}
+	}
+}
+
+func TestProgressLines(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&out)
+	a := resultfile.Attempt{ID: "s-x-1", Scenario: "s", Repetition: 1}
+	at := func(phase runner.Phase) runner.Update {
+		return runner.Update{Attempt: a, Label: "X", Number: 1, Total: 3, Phase: phase, Left: 10 * time.Minute}
+	}
+	p.update(at(runner.Measure))
+	for done := range int64(5) { // one line for a phase, however much moves
+		u := at(runner.Measure)
+		u.Done, u.Of = done, 5
+		p.update(u)
+	}
+	note := at(runner.Verify)
+	note.Note = "held to 45s"
+	p.update(note)
+	end := at(runner.Verify)
+	end.Ended = true
+	end.Attempt.Outcome, end.Attempt.Messages, end.Attempt.Seconds, end.Attempt.Verified = resultfile.Valid, 1000, 2, true
+	end.Attempt.BrokerCPUSeconds = 0.15
+	p.update(end)
+	end.Attempt.Outcome, end.Attempt.Reason = resultfile.Failed, "port 1 is in use"
+	p.update(end)
+	p.close()
+	want := `[1/3] s  X: measure (about 10 minutes left in all)
+[1/3] s  X: held to 45s
+[1/3] s  X: valid, 500 messages/s (1000 in 2.00 s, broker 150.0 µs of processor a message), repetition 1
+[1/3] s  X: failed, 500 messages/s (1000 in 2.00 s, broker 150.0 µs of processor a message): port 1 is in use, repetition 1
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+// An attempt that failed and was made again counts for nothing against a run.
+func TestVerdict(t *testing.T) {
+	failed := resultfile.Attempt{ID: "a", Scenario: "s", System: "x", Repetition: 1, Outcome: resultfile.Failed, Reason: "it died"}
+	valid := resultfile.Attempt{ID: "b", Scenario: "s", System: "x", Repetition: 1, Outcome: resultfile.Valid}
+	if err := verdictOf(resultfile.Run{Attempts: []resultfile.Attempt{failed}}); err == nil || !strings.Contains(err.Error(), "it died") {
+		t.Errorf("error %v", err)
+	}
+	if err := verdictOf(resultfile.Run{Attempts: []resultfile.Attempt{failed, valid}}); err != nil {
+		t.Errorf("error %v", err)
+	}
+}
