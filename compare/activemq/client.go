@@ -65,11 +65,11 @@ func checkQueue(queue string) error {
 }
 
 // open dials a connection for a producer or a consumer.
-func (c *client) open(ctx context.Context, queue string) (*link, error) {
+func (c *client) open(ctx context.Context, queue string, sender bool) (*link, error) {
 	if err := checkQueue(queue); err != nil {
 		return nil, err
 	}
-	l, err := dial(ctx, c.addr, c.opt.coalesced)
+	l, err := dial(ctx, c.addr, c.opt.coalesced, sender)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (c *client) askLink(ctx context.Context) (*link, error) {
 			return l, nil
 		}
 	}
-	l, err := dial(ctx, c.addr, false)
+	l, err := dial(ctx, c.addr, false, false)
 	if err != nil {
 		return nil, err
 	}

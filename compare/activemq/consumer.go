@@ -31,7 +31,7 @@ type consumer struct {
 
 // Consumer prepares consuming from the queue.
 func (c *client) Consumer(ctx context.Context, queue string) (driver.Consumer, error) {
-	l, err := c.open(ctx, queue)
+	l, err := c.open(ctx, queue, false)
 	if err != nil {
 		return nil, err
 	}

@@ -43,9 +43,9 @@ type link struct {
 	once    sync.Once
 }
 
-// dial opens a connection.
-func dial(ctx context.Context, addr string, coalesced bool) (*link, error) {
-	sock, err := dialSocket(ctx, addr, coalesced)
+// dial opens a connection, which either sends or has a subscription.
+func dial(ctx context.Context, addr string, coalesced, sender bool) (*link, error) {
+	sock, err := dialSocket(ctx, addr, coalesced, sender)
 	if err != nil {
 		return nil, fmt.Errorf("activemq: %w", err)
 	}

@@ -33,7 +33,7 @@ type producer struct {
 // Producer prepares sending to the queue, which the broker makes with the
 // first message.
 func (c *client) Producer(ctx context.Context, queue string) (driver.Producer, error) {
-	l, err := c.open(ctx, queue)
+	l, err := c.open(ctx, queue, true)
 	if err != nil {
 		return nil, err
 	}

@@ -15,28 +15,29 @@ import (
 // socket is the connection below go-stomp.
 //
 // The library cleans up properly on one path only, when its reader meets an
-// error; on the others a Send that waits for room holds the lock that the
-// clean-up needs, and both stand still for ever. So a socket swallows what is
-// written after the end, and lets only Read report it. And it tells of writes,
-// so that a sender can wait for room outside of the library.
+// error. On the others, an ERROR frame among them, a Send that waits holds the
+// lock that the clean-up needs, and both stand still. So a socket swallows
+// what is written after the end, and lets only Read report it, as it does an
+// ERROR frame on a connection that sends. And it tells of writes, so that a
+// sender can wait for room outside of the library.
 type socket struct {
 	net.Conn
-	sock  *coalesce.Conn // nil with the plain socket
-	raw   net.Conn
-	wrote chan struct{} // a write has happened since the last look
+	sock   *coalesce.Conn // nil with the plain socket
+	raw    net.Conn
+	sender bool          // what comes in are receipts and errors only
+	wrote  chan struct{} // a write has happened since the last look
 
-	once   sync.Once
-	ended  chan struct{} // closed when the connection has ended
-	err    error         // why; set before ended is closed
-	report error         // of the reading goroutine: what the broker complained of
+	once  sync.Once
+	ended chan struct{} // closed when the connection has ended
+	err   error         // why; set before ended is closed
 }
 
-func dialSocket(ctx context.Context, addr string, coalesced bool) (*socket, error) {
+func dialSocket(ctx context.Context, addr string, coalesced, sender bool) (*socket, error) {
 	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	s := &socket{Conn: raw, raw: raw, wrote: make(chan struct{}, 1), ended: make(chan struct{})}
+	s := &socket{Conn: raw, raw: raw, sender: sender, wrote: make(chan struct{}, 1), ended: make(chan struct{})}
 	if coalesced {
 		s.sock = coalesce.New(raw)
 		s.Conn = s.sock
@@ -44,20 +45,21 @@ func dialSocket(ctx context.Context, addr string, coalesced bool) (*socket, erro
 	return s, nil
 }
 
-// Read notes what the broker reports in its last frame, an ERROR, which the
-// library drops when nobody waits for an answer, and why reading ended.
+// Read notes why reading ended.
 func (s *socket) Read(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
-	if bytes.HasPrefix(p[:n], []byte("ERROR\n")) {
-		s.report = fmt.Errorf("the broker reports %q", p[:min(n, 300)])
+	if s.sender {
+		// The broker's last frame. What came before it in the same read is
+		// dropped with it: a receipt that comes with an error is no success.
+		if i := bytes.Index(p[:n], []byte("ERROR\n")); i >= 0 {
+			s.end(fmt.Errorf("the broker reports %q", p[i:min(n, i+300)]))
+			return 0, s.err
+		}
 	}
 	if err != nil {
 		reason := err
 		if errors.Is(err, io.EOF) {
 			reason = errors.New("the broker closed the connection")
-		}
-		if s.report != nil {
-			reason = s.report
 		}
 		s.end(reason)
 	}

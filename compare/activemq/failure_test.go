@@ -1,0 +1,142 @@
+package activemq_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-stomp/stomp/v3/frame"
+
+	"kafkalab/compare/activemq"
+	"kafkalab/harness/driver"
+)
+
+// fakeBroker accepts two connections. The first is the one of Arrived, and gets
+// receipts; the second is given to serve after its CONNECT.
+func fakeBroker(t *testing.T, serve func(c net.Conn, r *frame.Reader, w *frame.Writer)) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := range 2 {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			r, w := frame.NewReader(c), frame.NewWriter(c)
+			if _, err := r.Read(); err != nil {
+				t.Error(err)
+			}
+			if err := w.Write(frame.New(frame.CONNECTED, frame.Version, "1.2", frame.HeartBeat, "0,0")); err != nil {
+				t.Error(err)
+			}
+			serve := serve
+			if i == 0 {
+				serve = func(_ net.Conn, r *frame.Reader, w *frame.Writer) { readFrames(r, w, math.MaxInt) }
+			}
+			wg.Go(func() {
+				serve(c, r, w)
+				c.Close()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		wg.Wait()
+	})
+	return l.Addr().String()
+}
+
+// readFrames reads n frames and answers those that ask for a receipt.
+func readFrames(r *frame.Reader, w *frame.Writer, n int) {
+	for range n {
+		f, err := r.Read()
+		if err != nil {
+			return
+		}
+		if f != nil && f.Header.Get(frame.Receipt) != "" {
+			if err := w.Write(frame.New(frame.RECEIPT, frame.ReceiptId, f.Header.Get(frame.Receipt))); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// A broker that ends the connection in the middle of sending is reported at
+// once, with what it said, and nothing hangs: neither Send, which the library
+// blocks while its queue is full, nor Close (go-stomp/stomp#130).
+func TestBrokerEndsConnection(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		want  string
+		serve func(c net.Conn, r *frame.Reader, w *frame.Writer)
+	}{
+		{"closes", "", func(c net.Conn, r *frame.Reader, w *frame.Writer) {
+			readFrames(r, w, 2000)
+		}},
+		{"closes in good order", "the broker closed the connection", func(c net.Conn, r *frame.Reader, w *frame.Writer) {
+			readFrames(r, w, 2000)
+			if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Error(err)
+			}
+			_, _ = io.Copy(io.Discard, c)
+		}},
+		{"reports an error", "no space in the store", func(c net.Conn, r *frame.Reader, w *frame.Writer) {
+			readFrames(r, w, 2000)
+			if err := w.Write(frame.New(frame.RECEIPT, frame.ReceiptId, "none")); err != nil {
+				t.Error(err)
+			}
+			if err := w.Write(frame.New(frame.ERROR, frame.Message, "no space in the store")); err != nil {
+				t.Error(err)
+			}
+			_, _ = io.Copy(io.Discard, c)
+		}},
+		{"stops reading, then closes", "", func(c net.Conn, r *frame.Reader, w *frame.Writer) {
+			readFrames(r, w, 10)
+			time.Sleep(500 * time.Millisecond) // for all buffers to fill
+		}},
+	} {
+		for _, o := range []driver.Options{{}, {"socket": "plain"}, {"receipt": "every"}} {
+			t.Run(test.name+"/"+o["socket"]+o["receipt"], func(t *testing.T) {
+				addr := fakeBroker(t, test.serve)
+				c, err := activemq.New().Connect(t.Context(), driver.Target{Addr: addr}, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, err := c.Producer(t.Context(), "q")
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				for err = nil; err == nil; {
+					err = p.Send(ctx, make([]byte, 1000))
+				}
+				if errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Send goes on until its deadline: %v", err)
+				}
+				if !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "not confirmed") {
+					t.Errorf("Send: %v", err)
+				}
+				if err := p.Flush(ctx); err == nil {
+					t.Error("Flush after the end succeeds")
+				}
+				closing := time.Now()
+				err = c.Close(t.Context()) // may add what was not written
+				t.Logf("Close: %v", err)
+				if took := time.Since(closing); took > 5*time.Second {
+					t.Errorf("Close took %v", took)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package activemq
+
+import (
+	"strings"
+	"testing"
+
+	"kafkalab/harness/driver"
+)
+
+func TestOptions(t *testing.T) {
+	opt, err := readOptions(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if opt.receipts || !opt.coalesced || opt.clientAck || opt.prefetch != 1000 || opt.sync != "never" {
+		t.Errorf("the defaults are %+v", opt)
+	}
+	opt, err = readOptions(driver.Options{"ack": "client", "prefetch": "10"})
+	if err != nil || opt.ackEvery != 2 {
+		t.Errorf("with a small prefetch: ack-every %d, %v", opt.ackEvery, err)
+	}
+	for _, test := range []struct {
+		o    driver.Options
+		want string
+	}{
+		{driver.Options{"receipt": "some"}, `receipt = "some"`},
+		{driver.Options{"ack-every": "10"}, "ack-every does nothing without ack = client"},
+		{driver.Options{"ack": "client", "ack-every": "500"}, "ack-every = 500: with prefetch = 1000 the broker stalls above 250"},
+		{driver.Options{"heap-mb": "512"}, "memory-mb = 512"},
+		{driver.Options{"queue": "lazy"}, `unknown option "queue"`},
+	} {
+		if _, err := readOptions(test.o); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v: %v does not say %q", test.o, err, test.want)
+		}
+	}
+}
+
+func TestParseAnswer(t *testing.T) {
+	n, err := parseAnswer("{size=5, brokerId=ID:a-1:1, destinationName=queue://q.1, enqueueCount=123456789012}", "q.1")
+	if n != 123456789012 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	for _, text := range []string{"", "{", "{enqueueCount=5}", "{enqueueCount=-5, destinationName=queue://q.1}", "{enqueueCount=, destinationName=queue://q.1}",
+		"{enqueueCount=5, destinationName=queue://other}", strings.Repeat("x", 100_000)} {
+		if n, err := parseAnswer(text, "q.1"); err == nil || len(err.Error()) > 1000 {
+			t.Errorf("%.50q: %d, %v; a short error is wanted", text, n, err)
+		}
+	}
+}
+
+// What the broker gives a meaning of its own is no queue's name.
+func TestCheckQueue(t *testing.T) {
+	for _, good := range []string{"q", "fig4-producer", "a.b_c", "0"} {
+		if err := checkQueue(good); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, bad := range []string{"", "a>", "*", "a,b", "a?consumer.prefetchSize=1", "a/b", ".a", "a\nb", "ä", strings.Repeat("a", 201)} {
+		if err := checkQueue(bad); err == nil {
+			t.Errorf("%q passes", bad)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package rabbitmq_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"kafkalab/compare/rabbitmq"
+	"kafkalab/harness/driver"
+	"kafkalab/harness/host"
+)
+
+// rabbitmqctl runs the server's own tool against a running server, with the
+// server's environment and cookie.
+func rabbitmqctl(t *testing.T, s driver.Server, args ...string) {
+	t.Helper()
+	proc := fmt.Sprintf("/proc/%d/", s.Processes()[0].PID())
+	environ, err := os.ReadFile(proc + "environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmdline, err := os.ReadFile(proc + "cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := bytes.Cut(cmdline, []byte("-setcookie\x00"))
+	cookie, _, _ := bytes.Cut(rest, []byte{0})
+	cmd := exec.CommandContext(t.Context(), "/usr/lib/rabbitmq/bin/rabbitmqctl", append([]string{"--erlang-cookie", string(cookie)}, args...)...)
+	for _, e := range bytes.Split(bytes.TrimSuffix(environ, []byte{0}), []byte{0}) {
+		cmd.Env = append(cmd.Env, string(e))
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v: %s", args, err, out)
+	}
+}
+
+// A server whose memory is full blocks publishers: it says so and no longer
+// reads their connections, so it confirms nothing and answers to no close.
+// Nothing may hang, and the reason must be known (rabbitmq/amqp091-go#122).
+func TestBlocked(t *testing.T) {
+	d := rabbitmq.New()
+	h, err := host.Open(t.Context(), host.Config{Name: "local", Kind: host.Local, Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close(context.Background())
+	start, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s, err := d.Start(start, h, h.Dir()+"/server", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop(context.Background())
+	rabbitmqctl(t, s, "set_vm_memory_high_watermark", "0.00001")
+
+	for _, o := range []driver.Options{{}, {"socket": "plain"}, {"acks": "confirms", "window": "10"}} {
+		before := goleak.IgnoreCurrent()
+		c, err := d.Connect(t.Context(), s.Target(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := c.Producer(t.Context(), "q")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		for err = nil; err == nil; {
+			err = p.Send(ctx, make([]byte, 64<<10))
+		}
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v: Send: %v, wanted the context's error", o, err)
+		}
+		if reasons := c.(driver.Blocked).BlockedReasons(); len(reasons) == 0 || reasons[0] != "low on memory" {
+			t.Errorf("%v: blocked for %q", o, reasons)
+		}
+		closing := time.Now()
+		err = c.Close(t.Context())
+		if took := time.Since(closing); took > 5*time.Second {
+			t.Errorf("%v: Close took %v", o, took)
+		}
+		// Without confirms, Send has given the connection up already.
+		if o["acks"] == "confirms" && err == nil {
+			t.Errorf("%v: Close does not say that the connection was given up", o)
+		}
+		goleak.VerifyNone(t, before)
+	}
+}

@@ -1,0 +1,38 @@
+package rabbitmq
+
+import (
+	"strings"
+	"testing"
+
+	"kafkalab/harness/driver"
+)
+
+func TestOptions(t *testing.T) {
+	opt, err := readOptions(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if opt.queue != "lazy" || opt.confirms || !opt.coalesced || opt.manualAck || opt.memory != 60 {
+		t.Errorf("the defaults are %+v", opt)
+	}
+	opt, err = readOptions(driver.Options{"ack": "manual", "prefetch": "10"})
+	if err != nil || opt.ackEvery != 3 {
+		t.Errorf("with a small prefetch: ack-every %d, %v", opt.ackEvery, err)
+	}
+	for _, test := range []struct {
+		o    driver.Options
+		want string
+	}{
+		{driver.Options{"queue": "stream"}, `queue = "stream"`},
+		{driver.Options{"window": "10"}, "window does nothing without acks = confirms"},
+		{driver.Options{"prefetch": "10"}, "prefetch does nothing without ack = manual"},
+		{driver.Options{"ack-every": "10"}, "ack-every does nothing without ack = manual"},
+		{driver.Options{"ack": "manual", "prefetch": "10", "ack-every": "11"}, "ack-every = 11"},
+		{driver.Options{"memory-percent": "95"}, `memory-percent = "95"`},
+		{driver.Options{"heap": "1"}, `unknown option "heap"`},
+	} {
+		if _, err := readOptions(test.o); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v: %v does not say %q", test.o, err, test.want)
+		}
+	}
+}
