@@ -2,12 +2,13 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -19,9 +20,6 @@ import (
 	"kafkalab/harness/host"
 	"kafkalab/harness/measure"
 	"kafkalab/results/resultfile"
-
-	"encoding/json"
-	"os/signal"
 )
 
 // The test program is its own client and sampler process, as the real testbed
@@ -175,9 +173,6 @@ type standInClient struct {
 	driver.Client
 	o   standInOptions
 	pid int
-
-	mu    sync.Mutex
-	queue string
 }
 
 func (c *standInClient) Arrived(ctx context.Context, queue string) (int64, error) {
