@@ -2,7 +2,7 @@
 // Kafka 0.7: the logs of all partitions of a broker, in one log folder.
 //
 //	LOGDIR/.lock                   locked while a broker uses the folder
-//	LOGDIR/.kafka_cleanshutdown    there after a clean stop, and only then
+//	LOGDIR/.kafka_cleanshutdown    there after a clean stop, and only then: how each log ended
 //	LOGDIR/topics                  partition counts of created topics
 //	LOGDIR/<topic>-<partition>/    one log; split at the last '-'
 //	    00000000000000000000.kafka     a segment: a message set, nothing else
@@ -31,8 +31,9 @@
 //
 // # What a crash leaves, and what the next start does
 //
-// The last segment of each log is walked after an unclean stop. Closed segments
-// are not: they were synced before the next one was made.
+// The last segment of each log is walked after an unclean stop, and after a
+// clean one when it is not as that left it. Closed segments are not: they were
+// synced before the next one was made.
 //
 //	crash                                 on disk                         next start
 //	before the write                      the log as it was               nothing to do

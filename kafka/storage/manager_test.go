@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"kafkalab/kafka/internal/vfs"
+	"kafkalab/kafka/message"
 )
 
 func TestTopics(t *testing.T) {
@@ -398,17 +399,84 @@ func TestCleanMarker(t *testing.T) {
 	mustAppend(t, l, []byte("x"))
 	mustClose(t, m)
 	path := testDir + "/" + cleanName
-	if fileSize(fsys.CrashClone(nil), path) != 0 {
+	if fileSize(fsys.CrashClone(nil), path) <= 0 {
 		t.Error("the marker is not safe from a crash")
 	}
 	fsys.SetHook(func(op vfs.Op) error {
-		if op.Kind == vfs.OpOpen && fileSize(fsys.CrashClone(nil), path) >= 0 {
+		if op.Kind == vfs.OpOpen && op.Path != path && fileSize(fsys.CrashClone(nil), path) >= 0 {
 			t.Errorf("%s is opened while the marker can come back", op.Path)
 		}
 		return nil
 	})
 	open(t, fsys, Config{})
 	fsys.SetHook(nil)
+}
+
+// TestCleanMarkerOfAChangedLog: what was changed after a clean stop is recovered
+// as after a crash, and what was not is trusted.
+func TestCleanMarkerOfAChangedLog(t *testing.T) {
+	first := message.EntrySize(1)
+	changes := []struct {
+		name   string
+		change func(fsys *vfs.Mem, segment vfs.File, size int64) error
+	}{
+		{"cut", func(_ *vfs.Mem, f vfs.File, size int64) error { return f.Truncate(size - 1) }},
+		{"zeros behind it", func(_ *vfs.Mem, f vfs.File, size int64) error { return f.Truncate(size + 4096) }},
+		{"zeros in it", func(_ *vfs.Mem, f vfs.File, size int64) error {
+			_, err := f.WriteAt(make([]byte, 5), size-5)
+			return err
+		}},
+		{"marker of Kafka 0.7", func(fsys *vfs.Mem, f vfs.File, size int64) error {
+			marker, err := fsys.OpenWrite(testDir + "/" + cleanName)
+			if err != nil {
+				return err
+			}
+			return errors.Join(marker.Truncate(0), marker.Close(), f.Truncate(size-1))
+		}},
+	}
+	for _, c := range changes {
+		t.Run(c.name, func(t *testing.T) {
+			fsys, clk := newTestFS()
+			m, l := openTopic(t, fsys, Config{})
+			mustAppend(t, l, []byte("x"))
+			mustAppend(t, l, payload(1, 100))
+			other, err := m.Ensure("with blanks in it", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustAppend(t, other, []byte("x"))
+			mustClose(t, m)
+			clk.Advance(time.Second)
+			path := segmentPath(0)
+			f, err := fsys.OpenWrite(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(c.change(fsys, f, int64(fileSize(fsys, path))), f.Close()); err != nil {
+				t.Fatal(err)
+			}
+			trusted := true
+			fsys.SetHook(func(op vfs.Op) error {
+				if op.Kind == vfs.OpSync && strings.Contains(op.Path, "with blanks") {
+					trusted = false // recovery syncs what it has read
+				}
+				return nil
+			})
+			m, l = openTopic(t, fsys, Config{})
+			fsys.SetHook(nil)
+			want := int64(first)
+			if c.name == "zeros behind it" {
+				want += int64(message.EntrySize(100))
+			}
+			if got := l.State().LogEnd; got != want {
+				t.Errorf("the log ends at %d, want %d", got, want)
+			}
+			if strings.Contains(c.name, "0.7") == trusted {
+				t.Errorf("the log that was left alone was trusted: %v", trusted)
+			}
+			mustClose(t, m)
+		})
+	}
 }
 
 // caseless is a file system that does not tell upper from lower case in the

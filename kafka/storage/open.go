@@ -67,7 +67,7 @@ func makeFolder(fsys vfs.FS, dir string) error {
 
 // load reads everything in the log folder.
 func (m *Manager) load(ctx context.Context) error {
-	clean, err := m.takeCleanMarker()
+	stops, err := m.takeCleanMarker()
 	if err != nil {
 		return err
 	}
@@ -79,11 +79,11 @@ func (m *Manager) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	logs, err := m.openLogs(ctx, folders, clean)
+	logs, err := m.openLogs(ctx, folders, stops)
 	if err != nil {
 		return err
 	}
-	if !clean {
+	if stops == nil {
 		// Folders that a crash left may have names that are not safe yet.
 		if err := m.cfg.FS.SyncDir(m.dir); err != nil {
 			m.closeAll(logs)
@@ -107,19 +107,6 @@ func (m *Manager) load(ctx context.Context) error {
 	}
 	m.publish(table)
 	return nil
-}
-
-// takeCleanMarker reports whether the last stop was clean, and removes the mark
-// for good before anything else is opened: a crash from now on is unclean.
-func (m *Manager) takeCleanMarker() (clean bool, err error) {
-	err = m.cfg.FS.Remove(filepath.Join(m.dir, cleanName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return true, m.cfg.FS.SyncDir(m.dir)
 }
 
 // partitionFolder is a folder of the log folder that holds a partition.
@@ -158,7 +145,7 @@ func (m *Manager) partitionFolders() ([]partitionFolder, error) {
 }
 
 // openLogs opens the logs of all folders, several at a time.
-func (m *Manager) openLogs(ctx context.Context, folders []partitionFolder, clean bool) ([]*Log, error) {
+func (m *Manager) openLogs(ctx context.Context, folders []partitionFolder, stops cleanStop) ([]*Log, error) {
 	logs := make([]*Log, len(folders))
 	errs := make([]error, len(folders))
 	ctx, cancel := context.WithCancel(ctx)
@@ -169,7 +156,7 @@ func (m *Manager) openLogs(ctx context.Context, folders []partitionFolder, clean
 			return
 		}
 		f := folders[i]
-		if logs[i], errs[i] = openLog(ctx, &m.cfg, f.topic, f.partition, f.path, clean); errs[i] != nil {
+		if logs[i], errs[i] = openLog(ctx, &m.cfg, f.topic, f.partition, f.path, m.leftAlone(stops, f.path)); errs[i] != nil {
 			cancel() // the others need not go on
 		}
 	})
@@ -284,21 +271,10 @@ func (m *Manager) close(ctx context.Context) error {
 	forEach(len(logs), parallelSyncs, func(i int) { errs[i] = logs[i].finish(ctx) })
 	err := errors.Join(errs...)
 	if err == nil {
-		err = m.putCleanMarker()
+		m.putCleanMarker(logs)
 	}
 	if err = errors.Join(err, m.lock.Close()); err != nil {
 		return fmt.Errorf("close log folder %s: %w", m.dir, err)
 	}
 	return nil
-}
-
-func (m *Manager) putCleanMarker() error {
-	file, err := m.cfg.FS.Create(filepath.Join(m.dir, cleanName))
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	return m.cfg.FS.SyncDir(m.dir)
 }
