@@ -23,6 +23,7 @@ need activemq /usr/share/java/activemq-run.jar java
 need iproute2 ip tc
 need openssh-server /usr/sbin/sshd
 need openssh-client ssh ssh-keygen
+need strace strace # for a test only
 missing=${missing# }
 [ -n "$missing" ] || exit 0
 
@@ -32,7 +33,7 @@ setup: missing on this system: $missing
 setup: only Debian and Ubuntu are installed on by this script. Install the packages of
 setup: those names, or their like (RabbitMQ 3.10 or newer with Erlang; ActiveMQ 5 with its
 setup: STOMP and KahaDB parts under /usr/share/activemq and a Java runtime; ip and tc;
-setup: the OpenSSH server, not started), and call this again.
+setup: the OpenSSH server, not started; strace), and call this again.
 END
 	exit 1
 fi
