@@ -321,3 +321,33 @@ func TestAppendFails(t *testing.T) {
 	l.send(acked("a", wire.AcksAppended, 0))
 	l.wantRange(0, int64(len(ackedSet)), 2*int64(len(ackedSet)))
 }
+
+// TestAppendFailsBeforeAnAckedSet: a set without an answer that could not be
+// appended closes its connection also when an acknowledged one for another
+// partition has come right behind it.
+func TestAppendFailsBeforeAnAckedSet(t *testing.T) {
+	files := vfs.NewMem(time.Now)
+	s := memoryBroker(t, func(c *Config) { c.Storage.FS = files })
+	l := connect(t, s)
+	for _, topic := range []string{"full", "b"} {
+		l.send(acked(topic, wire.AcksAppended, 0))
+		l.wantRange(0, 0, int64(len(ackedSet)))
+	}
+	files.SetHook(func(op vfs.Op) error {
+		if op.Kind == vfs.OpWrite && strings.Contains(op.Path, "/full-") {
+			return fmt.Errorf("write: %w", syscall.ENOSPC)
+		}
+		return nil
+	})
+	for name, behind := range map[string][]byte{
+		"acknowledged": acked("b", wire.AcksAppended, 0),
+		"silent":       wire.AppendProduce(nil, "b", 0, ackedSet),
+	} {
+		l := connect(t, s)
+		l.send(append(wire.AppendProduce(nil, "full", 0, ackedSet), behind...))
+		l.wantClosed()
+		if n := s.end("b"); n != int64(len(ackedSet)) {
+			t.Errorf("%s: what came behind the failure was appended: the log ends at %d", name, n)
+		}
+	}
+}

@@ -96,3 +96,29 @@ func TestBufferPoolBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestBufferWhenTheLargestAreInUse: the rest of an outsized request's buffer is
+// kept whole when the buffer that it would move to is not to be had.
+func TestBufferWhenTheLargestAreInUse(t *testing.T) {
+	p := newBufferPool()
+	for range maxLargeBuffers {
+		p.get(bufferClasses - 1)
+	}
+	rest := bytes.Repeat([]byte("rest of it"), 30<<10) // more than the class below holds
+	for _, size := range []int{len(rest), classSize(copyClass)} {
+		want := rest[:size]
+		r := reader{pool: p, class: noClass, want: bufferClasses - 1, buf: make([]byte, 2*largestBuffer)}
+		r.r = len(r.buf) - size
+		r.w = r.r + copy(r.buf[r.r:], want)
+		r.makeRoom()
+		if !bytes.Equal(r.buf[r.r:r.w], want) {
+			t.Errorf("%d of %d bytes are left", r.w-r.r, size)
+		}
+		if r.w == len(r.buf) {
+			t.Errorf("%d bytes leave no room to read into", size)
+		}
+	}
+	if n := p.large.Load(); n != maxLargeBuffers {
+		t.Errorf("%d large buffers are counted as in use, want %d", n, maxLargeBuffers)
+	}
+}

@@ -72,6 +72,9 @@ func produceHeader(p *wire.Produce) int { return 2 + len(p.Topic) + 4 + 4 }
 // was refused is the close of the connection; a set that holds too large a
 // message is dropped without one (Kafka 0.7.2).
 func (c *conn) produceSilent(p *wire.Produce, pos int) error {
+	if err := c.joinGroup(p); err != nil {
+		return err
+	}
 	_, err := c.addSet(p, pos)
 	if err == nil {
 		c.group.silent = true
@@ -94,10 +97,13 @@ func (c *conn) ackedProduce(body []byte, pos int) error {
 	if p.Acks == wire.AcksFlushed {
 		deadline = time.Now().Add(time.Duration(p.TimeoutMs) * time.Millisecond)
 	}
-	start, err := 0, error(nil)
+	start := 0
 	if p.Acks < wire.AcksReceived || p.Acks > wire.AcksFlushed || p.TimeoutMs < 0 || p.Partition == anyPartition {
 		err = errBadArgument
 	} else {
+		if err := c.joinGroup(&p.Produce); err != nil {
+			return err
+		}
 		start, err = c.addSet(&p.Produce, pos+produceHeader(&p.Produce))
 	}
 	if err != nil {
@@ -121,26 +127,33 @@ var (
 	nowhere        = wire.AckedRange{Base: -1, Next: -1}
 )
 
+// joinGroup flushes the group if the set of p is not for its partition, and puts
+// the broker's choice into p when that is left to it. An error is that of the
+// flush, not of p: the connection must be closed, as what was lost may have had
+// no answer of its own.
+func (c *conn) joinGroup(p *wire.Produce) error {
+	if p.Partition == anyPartition {
+		p.Partition = rand.Int32N(c.srv.logs.Partitions(p.Topic))
+	}
+	g := &c.group
+	if g.log != nil && p.Partition == g.number && bytes.Equal(p.Topic, g.topic) {
+		return nil
+	}
+	return c.flushGroup()
+}
+
 // addSet checks the set of p, which lies at position pos of the read buffer,
-// and adds it to the group, beginning another one when it is for another
-// partition. It returns the position where the set now lies. After an error
-// nothing of it is in the group.
+// and adds it to the group, which joinGroup has prepared. It returns the
+// position where the set now lies. After an error nothing of it is in the group.
 func (c *conn) addSet(p *wire.Produce, pos int) (start int, err error) {
 	g := &c.group
-	partition := p.Partition
-	if partition == anyPartition {
-		partition = rand.Int32N(c.srv.logs.Partitions(p.Topic))
-	}
-	if g.log == nil || partition != g.number || !bytes.Equal(p.Topic, g.topic) {
-		if err := c.flushGroup(); err != nil {
-			return 0, err
-		}
-		log, err := c.srv.ensure(p.Topic, partition)
+	if g.log == nil {
+		log, err := c.srv.ensure(p.Topic, p.Partition)
 		if err != nil {
 			return 0, err
 		}
 		g.log, g.metrics = log, c.srv.metrics.topic(log)
-		g.topic, g.number = p.Topic, partition
+		g.topic, g.number = p.Topic, p.Partition
 	}
 	valid, messages, err := message.Check(p.Set, c.srv.cfg.Storage.MaxMessageBytes)
 	if err != nil {
@@ -207,7 +220,8 @@ func (c *conn) appendGroup() (storage.Appended, error) {
 	sets := c.in.buf[g.start:g.end]
 	at, err := g.log.Append(sets, g.messages)
 	if errors.Is(err, storage.ErrNoSuchTopic) {
-		if g.log, err = c.srv.ensure(g.topic, g.number); err == nil {
+		// Not Lookup: while the deletion is under way that gives the old log.
+		if g.log, err = c.srv.make(g.topic, g.number); err == nil {
 			g.metrics = c.srv.metrics.topic(g.log)
 			at, err = g.log.Append(sets, g.messages)
 		}
@@ -272,6 +286,11 @@ func (s *Server) ensure(topic []byte, partition int32) (*storage.Log, error) {
 	if log := s.logs.Lookup(topic, partition); log != nil {
 		return log, nil
 	}
+	return s.make(topic, partition)
+}
+
+// make makes the log of a partition, unless somebody has.
+func (s *Server) make(topic []byte, partition int32) (*storage.Log, error) {
 	log, err := s.logs.Ensure(string(topic), partition)
 	if err == nil {
 		s.topicWatchers.notify()

@@ -189,7 +189,12 @@ func (r *reader) makeRoom() {
 	case r.class == noClass && left >= largestBuffer:
 		// The rest of it is needed still.
 	case r.class != r.want && left < classSize(r.want)/2:
-		r.move(r.pool.get(r.want))
+		// The pool may give a smaller one than was asked for.
+		if b, class := r.pool.get(r.want); class != r.class && left < len(b)/2 {
+			r.move(b, class)
+		} else {
+			r.pool.put(b, class)
+		}
 	}
 }
 

@@ -81,7 +81,8 @@ func (m *Manager) Logs() []*Log {
 // folder or the file cannot be made.
 func (m *Manager) Ensure(topicName string, partition int32) (*Log, error) {
 	if t := (*m.table.Load())[topicName]; t != nil {
-		if l := t.log(partition); l != nil {
+		// One that is being deleted is waited for, below, and made anew.
+		if l := t.log(partition); l != nil && l.ended.Load() == nil {
 			return l, nil
 		}
 	}

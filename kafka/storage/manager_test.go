@@ -148,6 +148,41 @@ func TestDeleteTopic(t *testing.T) {
 	}
 }
 
+// TestEnsureWhileDeleting: a log that is being deleted is not handed out; the
+// caller gets the one that comes after it.
+func TestEnsureWhileDeleting(t *testing.T) {
+	fsys, _ := newTestFS()
+	m, old := openTopic(t, fsys, Config{})
+	mustAppend(t, old, []byte("x"))
+	ensured := make(chan *Log, 1)
+	fsys.SetHook(func(op vfs.Op) error {
+		if op.Kind == vfs.OpRename && strings.HasSuffix(op.Path, "/t-0") {
+			go func() {
+				l, err := m.Ensure("t", 0)
+				if err != nil {
+					t.Error(err)
+				}
+				ensured <- l
+			}()
+			select {
+			case l := <-ensured: // and it must not
+				ensured <- l
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+		return nil
+	})
+	if err := m.DeleteTopic("t"); err != nil {
+		t.Fatal(err)
+	}
+	l := <-ensured
+	fsys.SetHook(nil)
+	if l == old {
+		t.Fatal("the log that is being deleted was handed out")
+	}
+	mustAppend(t, l, []byte("y"))
+}
+
 // TestDeleteTopicRepeated: a deletion that failed at any step can be repeated.
 func TestDeleteTopicRepeated(t *testing.T) {
 	for n := 1; ; n++ {
