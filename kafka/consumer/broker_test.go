@@ -1,13 +1,16 @@
 package consumer_test
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"kafkalab/kafka/broker"
+	"kafkalab/kafka/client"
 	"kafkalab/kafka/consumer"
 	"kafkalab/kafka/kafkatest"
 	"kafkalab/kafka/message"
@@ -176,4 +179,54 @@ func TestBrokerRestart(t *testing.T) {
 	b.Restart()
 	send(10, 10)
 	expect(t, s, 10, 10, numbered, at)
+}
+
+// The topic is deleted while the stream holds the first part of a message, and
+// made anew: that is no damage, and the stream goes on as it is told to.
+func TestTopicDeletedInTheMiddleOfAMessage(t *testing.T) {
+	b := kafkatest.Start(t)
+	p, err := producer.New(testContext(t), producer.Config{Brokers: []string{b.HostPort()}, Acks: producer.AcksFlushed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(payload string) {
+		if err := p.Send(testContext(t), "t", 0, []byte(payload)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 20 {
+		send("a message of the old topic")
+	}
+	s := open(t, b.HostPort(), func(c *consumer.PartitionConfig) { c.FetchBytes = 50 }) // a message and a half
+	if _, err := s.Next(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := client.Dial(testContext(t), b.HostPort(), client.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(conn.DeleteTopic(testContext(t), "t"), conn.Close()); err != nil {
+		t.Fatal(err)
+	}
+	// Until it has seen that nothing is there any more.
+	fetches := s.Stats().Fetches
+	ctx, cancel := context.WithCancel(testContext(t))
+	go func() {
+		defer cancel()
+		await(t, "fetches of what is gone", func() bool { return s.Stats().Fetches >= fetches+4 })
+	}()
+	for err = nil; err == nil; {
+		_, err = s.Next(ctx)
+	}
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("after the deletion: %v", err)
+	}
+	send("new")
+	m, err := s.Next(testContext(t))
+	if err != nil || string(m.Payload) != "new" || m.Offset != 0 {
+		t.Errorf("%q at offset %d, %v; want the first message of the new topic", m.Payload, m.Offset, err)
+	}
+	if err := p.Close(testContext(t)); err != nil {
+		t.Error(err)
+	}
 }

@@ -166,9 +166,16 @@ func (s *Stream) take(a ask, payload []byte) (complete bool, err error) {
 		}
 	}()
 	if len(payload) == 0 {
-		if len(s.tail) > 0 {
-			// A log ends, and a segment ends, where a message does.
-			return false, s.fail("nothing follows the %d bytes at offset %d: %w", len(s.tail), s.base, ErrTorn)
+		if n := len(s.tail); n > 0 {
+			// A log ends, and a segment ends, where a message does. So this one is
+			// damaged, or it was deleted since its beginning came: ask for that again.
+			if s.tornAt == s.base {
+				return false, s.fail("nothing follows the %d bytes at offset %d: %w", n, s.base, ErrTorn)
+			}
+			again := s.base
+			s.moveTo(again)
+			s.tornAt = again
+			return false, nil
 		}
 		if !a.wait {
 			s.beQuiet(quietInterval)

@@ -41,7 +41,8 @@ type Stream struct {
 	tail      []byte
 	base      int64
 	receiving bool
-	need      int // size of the message at base, or 0 if that is not known
+	need      int   // size of the message at base, or 0 if that is not known
+	tornAt    int64 // the base at which a message was found to have no end, -1: none
 
 	asked []ask // requests on their way, oldest first
 	next  int64 // where the next range to ask for begins
@@ -108,7 +109,7 @@ func (s *Stream) errorf(format string, args ...any) error {
 // moveTo lets the stream go on at an offset. Answers that are still on their
 // way will not fit, and be thrown away.
 func (s *Stream) moveTo(offset int64) {
-	s.base, s.need, s.atEnd = offset, 0, true
+	s.base, s.need, s.tornAt, s.atEnd = offset, 0, -1, true
 	s.buf, s.tail, s.receiving = s.buf[:0], nil, true
 	s.dropAhead()
 	s.it = message.Set(nil).Iterate(offset)
