@@ -97,6 +97,9 @@ func (silent) Error(string)            {}
 // room waits until a frame can be handed to the library without blocking
 // there. Only one goroutine may send.
 func (l *link) room(ctx context.Context) error {
+	if err := l.sock.because(nil); err != nil {
+		return err
+	}
 	if l.conn.Stats().CurrentWriteChanSize < sendAhead {
 		return nil
 	}
@@ -114,9 +117,12 @@ func (l *link) room(ctx context.Context) error {
 }
 
 // await runs a call of the library that waits for the broker. It returns with
-// the connection's end too: a call that begins just when the library's loop
-// ends is never answered there, and ends with receiptTimeout only.
+// the connection's end too: a call that reaches the library when its loop has
+// ended is never answered there, and ends with receiptTimeout only.
 func (l *link) await(call func() error) error {
+	if err := l.sock.because(nil); err != nil {
+		return err
+	}
 	done := make(chan error, 1)
 	go func() { done <- call() }()
 	select {
@@ -191,8 +197,12 @@ func (l *link) disconnect(ctx context.Context) (err error) {
 	}
 	l.mu.Unlock()
 
-	done := make(chan error, 1)
-	go func() { done <- l.conn.Disconnect() }()
+	var done chan error
+	if l.sock.because(nil) == nil { // else the library is ending already
+		disconnected := make(chan error, 1)
+		go func() { disconnected <- l.conn.Disconnect() }()
+		done = disconnected
+	}
 	giveUp, late := ctx.Done(), (<-chan time.Time)(nil)
 	// The messages must be drained, or the library's goroutines hold each other.
 	for done != nil || messages != nil {

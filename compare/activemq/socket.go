@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"kafkalab/compare/internal/coalesce"
 )
@@ -45,6 +46,9 @@ func dialSocket(ctx context.Context, addr string, coalesced, sender bool) (*sock
 	return s, nil
 }
 
+// settleTime is ample for a call to get from one goroutine to another.
+const settleTime = 50 * time.Millisecond
+
 // Read notes why reading ended.
 func (s *socket) Read(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
@@ -53,6 +57,7 @@ func (s *socket) Read(p []byte) (int, error) {
 		// dropped with it: a receipt that comes with an error is no success.
 		if i := bytes.Index(p[:n], []byte("ERROR\n")); i >= 0 {
 			s.end(fmt.Errorf("the broker reports %q", p[i:min(n, i+300)]))
+			s.settle()
 			return 0, s.err
 		}
 	}
@@ -62,8 +67,18 @@ func (s *socket) Read(p []byte) (int, error) {
 			reason = errors.New("the broker closed the connection")
 		}
 		s.end(reason)
+		s.settle()
 	}
 	return n, err
+}
+
+// settle lets calls that were begun before the end reach the library's loop,
+// which answers them when it ends, but not those that come later. Calls that
+// begin now are refused by the link.
+func (s *socket) settle() {
+	if !errors.Is(s.err, net.ErrClosed) { // not our own doing
+		time.Sleep(settleTime)
+	}
 }
 
 // Write writes, and never fails: Read does, soon after.
