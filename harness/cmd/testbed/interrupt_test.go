@@ -91,7 +91,12 @@ func wantPart(t *testing.T, r *resultfile.Result) {
 func (s *site) waitForProcess(r *running, name string) {
 	s.t.Helper()
 	s.waitUntil(r, name+" runs", func() bool {
-		return slices.ContainsFunc(s.processes(s.testbed.BrokerHost.Dir), func(x string) bool { return strings.Contains(x, name) })
+		for _, p := range s.processes(s.testbed.BrokerHost.Dir) {
+			if strings.Contains(p, name) {
+				return true
+			}
+		}
+		return false
 	})
 }
 

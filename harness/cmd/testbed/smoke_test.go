@@ -15,7 +15,6 @@ import (
 	"kafkalab/harness/driver"
 	"kafkalab/harness/host"
 	"kafkalab/harness/host/hosttest"
-	"kafkalab/harness/scenario"
 	"kafkalab/results/resultfile"
 )
 
@@ -289,23 +288,4 @@ func mustDraw(t *testing.T, s *site, dir string) map[string][]byte {
 		t.Fatalf("plot wrote %s", got.out)
 	}
 	return drawn
-}
-
-// site is a testbed of a test, and knows every place in which a run could
-// leave something behind.
-type site struct {
-	t       *testing.T
-	file    string
-	testbed scenario.Testbed
-	bin     string // the programs
-	temp    string // the testbed's folder for temporary files
-}
-
-func newSite(t *testing.T, file, bin string) *site {
-	t.Helper()
-	tb, err := scenario.LoadTestbed(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &site{t: t, file: file, testbed: tb, bin: bin, temp: t.TempDir()}
 }
