@@ -351,3 +351,46 @@ func TestAppendFailsBeforeAnAckedSet(t *testing.T) {
 		}
 	}
 }
+
+// TestPartitionCannotBeMade: that is no fault of the peer's, and is logged as
+// what it is, also for those who get an answer.
+func TestPartitionCannotBeMade(t *testing.T) {
+	files := vfs.NewMem(time.Now)
+	s := memoryBroker(t, func(c *Config) { c.Storage.FS = files })
+	files.SetHook(func(op vfs.Op) error {
+		if op.Kind == vfs.OpMkdir {
+			return syscall.EMFILE
+		}
+		return nil
+	})
+	l := connect(t, s)
+	l.send(acked("a", wire.AcksAppended, 0))
+	l.wantRange(wire.CodeUnknown, -1, -1)
+	l.send(wire.AppendProduce(nil, "a", 0, ackedSet))
+	l.wantClosed()
+	if n := testCounter(t, s, "kafka_broker_storage_errors_total"); n != 2 {
+		t.Errorf("%v storage errors are counted, want 2", n)
+	}
+	files.SetHook(nil)
+	l = connect(t, s)
+	l.send(acked("a", wire.AcksAppended, 0))
+	l.wantRange(0, 0, int64(len(ackedSet)))
+}
+
+// TestDeleteTopicBeforeItsFlush: the connection that owes a flush to a topic
+// that was deleted since its append goes on.
+func TestDeleteTopicBeforeItsFlush(t *testing.T) {
+	files := vfs.NewMem(time.Now)
+	s := memoryBroker(t, func(c *Config) { c.Storage.FS, c.Storage.FlushMessages = files, 1 })
+	l, admin := connect(t, s), connect(t, s)
+	files.SetHook(func(op vfs.Op) error {
+		if op.Kind == vfs.OpWrite && strings.Contains(op.Path, "/a-0/") {
+			admin.send(wire.AppendDeleteTopic(nil, "a")) // its last steps wait for this write
+			until(t, "the log has ended", func() bool { return s.logs.Lookup([]byte("a"), 0).Err() != nil })
+		}
+		return nil
+	})
+	l.send(append(wire.AppendProduce(nil, "a", 0, ackedSet), acked("b", wire.AcksAppended, 0)...))
+	l.wantRange(0, 0, int64(len(ackedSet)))
+	admin.want(0, nil)
+}

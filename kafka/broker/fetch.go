@@ -80,6 +80,9 @@ func (c *conn) readPart(f *wire.Fetch, limit int) part {
 		return part{} // deleted since the lookup
 	}
 	c.storageFailed("read", f.Topic, f.Partition, err)
+	if errors.Is(err, storage.ErrOutOfService) {
+		return part{code: wire.CodeOutOfService}
+	}
 	return part{code: wire.CodeUnknown}
 }
 

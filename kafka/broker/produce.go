@@ -85,7 +85,11 @@ func (c *conn) produceSilent(p *wire.Produce, pos int) error {
 		c.srv.oversizedLog.log(c.log, slog.LevelWarn, "message set dropped", "topic", string(p.Topic), "partition", p.Partition, "error", err)
 		return nil
 	}
-	return &refusedError{fmt.Errorf("produce to topic %.60q partition %d: %w", p.Topic, p.Partition, err)}
+	err = fmt.Errorf("produce to topic %.60q partition %d: %w", p.Topic, p.Partition, err)
+	if errors.Is(err, errNoLog) {
+		return err // it has been logged
+	}
+	return &refusedError{err}
 }
 
 func (c *conn) ackedProduce(body []byte, pos int) error {
@@ -124,6 +128,7 @@ func (c *conn) ackedProduce(body []byte, pos int) error {
 
 var (
 	errBadArgument = errors.New("bad argument")
+	errNoLog       = errors.New("no log")
 	nowhere        = wire.AckedRange{Base: -1, Next: -1}
 )
 
@@ -149,6 +154,10 @@ func (c *conn) addSet(p *wire.Produce, pos int) (start int, err error) {
 	g := &c.group
 	if g.log == nil {
 		log, err := c.srv.ensure(p.Topic, p.Partition)
+		if err != nil && !errors.Is(err, storage.ErrTopicName) && !errors.Is(err, storage.ErrWrongPartition) {
+			c.storageFailed("make partition", p.Topic, p.Partition, err)
+			return 0, fmt.Errorf("%w: %w", errNoLog, err)
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -201,7 +210,9 @@ func (c *conn) flushGroup() error {
 	if err := c.sendGathered(); err != nil {
 		return err
 	}
-	if err := g.log.WaitFlushed(c.ctx, at.Next); err != nil {
+	if err := g.log.WaitFlushed(c.ctx, at.Next); errors.Is(err, storage.ErrNoSuchTopic) {
+		return nil // deleted meanwhile, and these messages with it
+	} else if err != nil {
 		c.storageFailed("flush", g.topic, g.number, err)
 		return fmt.Errorf("flush of topic %q partition %d: %w", g.topic, g.number, err)
 	}
@@ -273,6 +284,8 @@ func appendCode(err error) wire.Code {
 		return wire.CodeBadArgument
 	case errors.Is(err, storage.ErrOutOfService):
 		return wire.CodeOutOfService
+	case errors.Is(err, storage.ErrNoSuchTopic):
+		return wire.CodeNoSuchTopic // deleted before its flush
 	}
 	var corrupt *message.CorruptError
 	if errors.As(err, &corrupt) {

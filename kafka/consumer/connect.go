@@ -161,7 +161,7 @@ func (s *Stream) boundary(ctx context.Context, which int64) (int64, error) {
 		return 0, err
 	}
 	if len(offsets) == 0 {
-		return 0, fmt.Errorf("broker %s knows no offset of %s-%d", s.cfg.Broker, s.cfg.Topic, s.cfg.Partition)
+		return 0, fmt.Errorf("broker %s knows no offset of %s-%d: its log says whether the partition is out of service", s.cfg.Broker, s.cfg.Topic, s.cfg.Partition)
 	}
 	return offsets[0], nil
 }

@@ -103,6 +103,9 @@ func openLog(ctx context.Context, cfg *Config, topic string, partition int32, di
 	case err == nil:
 		l.start(list, end)
 		return l, nil
+	case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
+		// Whatever it was that could not be opened on the way.
+		return nil, l.errorf("open log: %w", err)
 	case errors.Is(err, errUnfit) || errors.Is(err, syscall.EIO):
 		_ = l.fail(err) // the log keeps and reports it
 		return l, nil
@@ -171,7 +174,8 @@ func (l *Log) recover(ctx context.Context, file vfs.File, f segmentFile) (end in
 	if damage != nil {
 		saved, err := saveCut(ctx, l.cfg.FS, file, f, s.pos)
 		if err != nil {
-			return 0, unfit("save what recovery cuts off %s at offset %d: %w", f.path, damage.Offset, err)
+			return 0, unfit("save what recovery cuts off %s at offset %d: %w: make that possible, such as by making room, and start again",
+				f.path, damage.Offset, err)
 		}
 		if err := file.Truncate(s.pos); err != nil {
 			return 0, unfit("cut %s to %d bytes: %w", f.path, s.pos, err)

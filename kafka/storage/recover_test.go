@@ -318,25 +318,33 @@ func TestRecoveryThatCannotSave(t *testing.T) {
 	}
 }
 
-// TestB05TooManyOpenFiles: the limit says nothing about the files, so none is
-// touched and the start fails as a whole (fault B05).
+// TestB05TooManyOpenFiles: the limit says nothing about the files, whichever of
+// them it hits, so none is touched and the start fails as a whole (fault B05).
 func TestB05TooManyOpenFiles(t *testing.T) {
-	fsys, _ := newTestFS()
 	torn := set([]byte("a"), []byte("b"))
-	put(t, fsys, segmentPath(0), torn[:len(torn)-1])
-	fsys.SetHook(func(op vfs.Op) error {
-		if op.Kind == vfs.OpOpen && op.Path == segmentPath(0) {
-			return syscall.EMFILE
-		}
-		return nil
-	})
-	_, err := Open(testContext(t), testDir, Config{FS: fsys})
-	if !errors.Is(err, syscall.EMFILE) {
-		t.Fatalf("open: %v", err)
+	for name, scarce := range map[string]func(vfs.Op) bool{
+		"the segment":        func(op vfs.Op) bool { return op.Kind == vfs.OpOpen && op.Path == segmentPath(0) },
+		"the copy of a tail": func(op vfs.Op) bool { return op.Kind == vfs.OpCreate && strings.Contains(op.Path, cutSuffix) },
+		"its folder":         func(op vfs.Op) bool { return op.Kind == vfs.OpSyncDir && op.Path == filepath.Dir(segmentPath(0)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fsys, _ := newTestFS()
+			put(t, fsys, segmentPath(0), torn[:len(torn)-1])
+			fsys.SetHook(func(op vfs.Op) error {
+				if scarce(op) {
+					return syscall.EMFILE
+				}
+				return nil
+			})
+			_, err := Open(testContext(t), testDir, Config{FS: fsys})
+			if !errors.Is(err, syscall.EMFILE) {
+				t.Fatalf("open: %v", err)
+			}
+			fsys.SetHook(nil)
+			if size := fileSize(fsys, segmentPath(0)); size != int64(len(torn)-1) {
+				t.Errorf("%d bytes left", size)
+			}
+			open(t, fsys, Config{}) // the lock was given up, and all is well now
+		})
 	}
-	fsys.SetHook(nil)
-	if size := fileSize(fsys, segmentPath(0)); size != int64(len(torn)-1) {
-		t.Errorf("%d bytes left", size)
-	}
-	open(t, fsys, Config{}) // the lock was given up, and all is well now
 }

@@ -137,6 +137,14 @@ func brokerConfig(args []string, std stdio) (broker.Config, error) {
 	if strings.TrimSpace(cfg.LogDir) == "" {
 		return cfg, usagef("--log-dir is missing: name the folder that the messages are to be kept in")
 	}
+	switch {
+	case cfg.Storage.SegmentBytes < 1:
+		return cfg, usagef("--segment-size %d: at least 1 byte is wanted", cfg.Storage.SegmentBytes)
+	case cfg.Storage.MaxMessageBytes < 1 || cfg.Storage.MaxMessageBytes > cfg.MaxRequestBytes:
+		return cfg, usagef("--max-message-size %d: 1 byte up to what --max-request-size allows, %d, is wanted", cfg.Storage.MaxMessageBytes, cfg.MaxRequestBytes)
+	case cfg.Storage.DefaultPartitions < 1:
+		return cfg, usagef("--num-partitions %d: at least 1 is wanted", cfg.Storage.DefaultPartitions)
+	}
 	if cfg.Storage.FlushMessages == 0 && cfg.Storage.FlushInterval == 0 && cfg.Storage.Visible == storage.VisibleFlushed {
 		cfg.Logger.Warn("both flush rules are off: messages become visible only when a producer asks for a flush, a segment is full, or the broker stops; give --flush-messages, --flush-interval or --visible appended")
 	}

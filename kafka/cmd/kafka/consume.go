@@ -124,7 +124,11 @@ func (p *printer) print(ctx context.Context, s *consumer.Stream) error {
 			return err
 		}
 		more, err := p.chunk(chunk)
-		if err := errors.Join(err, p.out.Flush()); err != nil || !more {
+		flushErr := p.out.Flush()
+		if err == nil {
+			err = flushErr // else they are the same, or the damage matters more
+		}
+		if err != nil || !more {
 			return err
 		}
 	}

@@ -13,8 +13,8 @@ import (
 type lineBatches struct {
 	r        *bufio.Reader
 	maxLines int
-	maxBytes int // of a line, without its end (inclusive)
-	number   int64
+	maxBytes int   // of a line, without its end (inclusive)
+	number   int64 // of the last line that was read, from 1
 	data     []byte
 	ends     []int
 	lines    [][]byte

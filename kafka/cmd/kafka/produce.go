@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -24,7 +25,8 @@ func runProduce(ctx context.Context, args []string, std stdio) error {
 Lines that are there at once go out together, up to --batch-size in a request;
 with --async they wait for each other, up to --queue-interval. It ends at the
 end of the input, when a broker has confirmed that all has arrived, and fails
-with the number of messages that did not.`,
+with the number of messages that did not. A broker drops a set with a message
+above its own limit, and says so only with --acks.`,
 		`  echo hello | kafka produce --broker-list 127.0.0.1:9092 --topic t
   kafka produce --broker-list 127.0.0.1:9092 --topic clicks --acks flushed < access.log
 `)
@@ -83,7 +85,12 @@ func produceLines(ctx context.Context, p *producer.Producer, topic string, parti
 			lines, err := in.next()
 			if len(lines) > 0 {
 				if err := p.Send(ctx, topic, partition, lines...); err != nil {
-					done <- err
+					first := in.number - int64(len(lines)) + 1
+					var partial *producer.PartialError
+					if errors.As(err, &partial) {
+						first += int64(partial.Taken)
+					}
+					done <- fmt.Errorf("stopped at line %d of the input: %w", first, err)
 					return
 				}
 			}
