@@ -127,10 +127,13 @@ func (c *client) Arrived(ctx context.Context, queue string) (int64, error) {
 	if l == nil {
 		return 0, fmt.Errorf("rabbitmq %s: asking for queue %s: %w", c.addr, queue, errClosed)
 	}
-	// The call takes no context; a connection that was given up is dialled anew.
+	// The call takes no context; a connection that was given up is dialled anew,
+	// also if the library has not noticed its end yet, or the answer came first.
 	stop := context.AfterFunc(ctx, l.abort)
 	q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
-	stop()
+	if !stop() {
+		c.forget(ctx, l)
+	}
 	if err == nil {
 		return int64(q.Messages), nil
 	}
@@ -140,6 +143,16 @@ func (c *client) Arrived(ctx context.Context, queue string) (int64, error) {
 		return 0, nil
 	}
 	return 0, fmt.Errorf("rabbitmq %s: asking for queue %s: %w", c.addr, queue, errors.Join(ctx.Err(), l.because(err)))
+}
+
+// forget takes the connection that Arrived used out of use. The asking lock is
+// held.
+func (c *client) forget(ctx context.Context, l *link) {
+	_ = l.close(ctx) // given up already
+	c.askCh = nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ask = nil
 }
 
 // askChannel returns the channel that Arrived uses. The asking lock is held,
@@ -171,10 +184,13 @@ func (c *client) askChannel(ctx context.Context) (*amqp.Channel, error) {
 	}
 	if c.askCh == nil {
 		stop := context.AfterFunc(ctx, l.abort)
-		defer stop()
 		ch, err := l.conn.Channel()
+		if !stop() {
+			err = errors.Join(ctx.Err(), err)
+			c.forget(ctx, l)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("rabbitmq %s: opening a channel: %w", c.addr, errors.Join(ctx.Err(), l.because(err)))
+			return nil, fmt.Errorf("rabbitmq %s: opening a channel: %w", c.addr, l.because(err))
 		}
 		c.askCh = ch
 	}

@@ -97,6 +97,9 @@ func environment(dir string, p ports) []string {
 		"RABBITMQ_DIST_PORT=" + strconv.Itoa(p.dist),
 		"ERL_EPMD_PORT=" + strconv.Itoa(p.epmd),
 		"ERL_EPMD_ADDRESS=127.0.0.1",
+		// Without it each Erlang machine whose name server is gone starts one as a
+		// daemon, which nobody would end.
+		"ERL_AFLAGS=-start_epmd false",
 		"ERL_CRASH_DUMP=" + path.Join(dir, "log", "erl_crash.dump"),
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1} -setcookie " + rand.Text(),
 		"RABBITMQ_ALLOW_INPUT=1", // the script replaces itself: its pid is the server's
