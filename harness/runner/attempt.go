@@ -19,6 +19,9 @@ func (s *session) client(ctx context.Context, t *trial, spec Spec) {
 		err = c.listen(ctx, s.server.Died(), func(e Event) error { return watch.heed(ctx, e) })
 		watch.stopSampling(ctx)
 		err = errors.Join(err, c.close(ctx))
+		if err == nil && t.result != nil && t.result.Failure != "" {
+			err = s.death(ctx)
+		}
 		err = watch.conclude(ctx, err)
 	}
 	switch {
@@ -28,6 +31,23 @@ func (s *session) client(ctx context.Context, t *trial, spec Spec) {
 	case err != nil:
 		t.failure = fmt.Sprintf("%v (in the phase %s)", err, t.phase)
 	}
+}
+
+// deathNotice is how long after a client's failure its server may be found to
+// have ended: the client often learns of it first, as a broken connection.
+const deathNotice = time.Second
+
+// death says whether a server's end is why its client failed.
+func (s *session) death(ctx context.Context) error {
+	notice := time.NewTimer(deathNotice)
+	defer notice.Stop()
+	select {
+	case <-s.server.Died():
+		return errServerDied
+	case <-notice.C:
+	case <-ctx.Done():
+	}
+	return nil
 }
 
 // attempt follows a client's events.

@@ -42,17 +42,24 @@ func (c *client) produce(ctx context.Context, conn driver.Client) error {
 
 	processor := processorSeconds()
 	recorder.Start()
-	polling, stopPolling := context.WithCancel(ctx)
-	polled := make(chan struct{})
+	polling, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	enough, polled := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(polled)
-		c.pollArrived(polling, conn, recorder)
+		c.pollArrived(polling, enough, conn, recorder)
 	}()
 	err = c.send(ctx, producer, generator, recorder)
-	stopPolling()
-	<-polled
 	if err == nil {
 		c.link.send(Event{Phase: Drain})
+	} else {
+		giveUp()
+	}
+	// Else a question under way gets its answer: one that is broken off costs
+	// some systems the connection, and the next one the time for another.
+	close(enough)
+	<-polled
+	if err == nil {
 		err = c.drain(ctx, conn, recorder)
 	}
 	end := recorder.Stop()
@@ -89,9 +96,9 @@ func (c *client) send(ctx context.Context, p driver.Producer, g *workload.Genera
 	return nil
 }
 
-// pollArrived asks for the server's count until ctx ends. A server that does
-// not answer ends the client.
-func (c *client) pollArrived(ctx context.Context, conn driver.Client, r *measure.Recorder) {
+// pollArrived asks for the server's count until it is enough or ctx ends. A
+// server that does not answer ends the client.
+func (c *client) pollArrived(ctx context.Context, enough <-chan struct{}, conn driver.Client, r *measure.Recorder) {
 	t := time.NewTicker(arrivedInterval)
 	defer t.Stop()
 	for {
@@ -106,6 +113,8 @@ func (c *client) pollArrived(ctx context.Context, conn driver.Client, r *measure
 		r.Arrived(n)
 		select {
 		case <-t.C:
+		case <-enough:
+			return
 		case <-ctx.Done():
 			return
 		}
@@ -117,7 +126,7 @@ func (c *client) pollArrived(ctx context.Context, conn driver.Client, r *measure
 func (c *client) drain(ctx context.Context, conn driver.Client, r *measure.Recorder) error {
 	t := time.NewTicker(drainInterval)
 	defer t.Stop()
-	var arrived int64
+	arrived := r.Mark().Arrived
 	for {
 		n, err := conn.Arrived(ctx, c.spec.Queue)
 		if err == nil {

@@ -184,6 +184,7 @@ func TestFaults(t *testing.T) {
 		{"no-start", resultfile.Failed, resultfile.Failed, "port 1 is in use", produce},
 		{"hang-start", resultfile.Failed, resultfile.Failed, "took no requests within 500ms", produce},
 		{"death", resultfile.Failed, resultfile.Failed, "the server ended by itself (in the phase measure)", produce},
+		{"death-told", resultfile.Failed, resultfile.Failed, "the server ended by itself (in the phase measure)", produce},
 		{"death-consuming", resultfile.Invalid, resultfile.Failed, "the server ended by itself (in the phase measure)", consume},
 		{"stuck", resultfile.Invalid, resultfile.Invalid, "of 20000 messages sent, 19000 never arrived: the server's count stood at 1000", produce},
 		{"surplus", resultfile.Invalid, resultfile.Invalid, "the server counts 20001 messages, but 20000 were sent", produce},

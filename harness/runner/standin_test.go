@@ -65,7 +65,7 @@ type standIn struct{ driver.Null }
 
 func (standIn) Name() string { return "standin" }
 
-var faults = []string{"none", "not-installed", "no-start", "hang-start", "death", "death-consuming", "stuck", "surplus",
+var faults = []string{"none", "not-installed", "no-start", "hang-start", "death", "death-told", "death-consuming", "stuck", "surplus",
 	"damaged", "lost", "doubled", "reordered", "send-error", "send-hang", "receive-error", "exit", "blocked", "slow", "gate", "stubborn"}
 
 type standInOptions struct {
@@ -231,6 +231,9 @@ func (p *standInProducer) Send(ctx context.Context, payload []byte) error {
 			_ = syscall.Kill(p.c.pid, syscall.SIGKILL)
 			<-ctx.Done()
 			return ctx.Err()
+		case "death-told":
+			_ = syscall.Kill(p.c.pid, syscall.SIGKILL)
+			return errors.New("connection reset")
 		}
 	}
 	return p.Producer.Send(ctx, payload)
