@@ -47,6 +47,10 @@ func commands() []command {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// Whoever reads what we print may be gone before us, as "tee" is at Ctrl-C.
+	// Then writing is to fail, and not to end us before we have cleaned up. (To
+	// ignore the signal would be inherited by the programs that we start.)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	os.Exit(realMain(ctx, os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr}))
 }
 
