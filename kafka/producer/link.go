@@ -181,24 +181,38 @@ func (p *Producer) read(l *link) {
 			p.mu.Unlock()
 			return
 		}
-		p.backoff = 0
-		if p.cfg.Acks == AcksNone {
-			l.unconfirmed.sub(l.covers)
-			p.stats.Confirmed += l.covers.messages
-			p.confirmed = max(p.confirmed, l.round)
-			l.barrier = false
-			if !p.writing {
-				p.settleRounds()
-			}
-			if p.hasWork(time.Now()) {
-				p.signal()
-			}
-		} else {
-			p.acknowledge(l, code, payload)
-		}
-		p.broadcast()
+		more := p.answered(l, code, payload)
 		p.mu.Unlock()
+		if !more {
+			return
+		}
 	}
+}
+
+// answered takes in an answer, and reports whether more are wanted: a connection
+// that was given up while this one was received has been settled, and what it
+// would have confirmed is counted as lost. mu is held.
+func (p *Producer) answered(l *link, code wire.Code, payload []byte) (more bool) {
+	if p.link != l {
+		return false
+	}
+	p.backoff = 0
+	if p.cfg.Acks == AcksNone {
+		l.unconfirmed.sub(l.covers)
+		p.stats.Confirmed += l.covers.messages
+		p.confirmed = max(p.confirmed, l.round)
+		l.barrier = false
+		if !p.writing {
+			p.settleRounds()
+		}
+		if p.hasWork(time.Now()) {
+			p.signal()
+		}
+	} else {
+		p.acknowledge(l, code, payload)
+	}
+	p.broadcast()
+	return true
 }
 
 // acknowledge resolves the oldest request that waits for an answer.

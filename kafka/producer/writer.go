@@ -101,7 +101,7 @@ func (p *Producer) drain(ctx context.Context, retain bool) error {
 	p.mu.Lock()
 	p.stats.Writes += int64(writes)
 	if err == nil {
-		l.unconfirmed.add(out.count)
+		p.written(l, out.count)
 	} else {
 		p.writeFailed(l, &out, data, n, retain, err)
 	}
@@ -143,6 +143,14 @@ func (p *Producer) write(ctx context.Context, l *link, b []byte, answers []clien
 	return n, writes, err
 }
 
+// written notes what a barrier is to confirm. With acks each request is in
+// inflight instead, and there are no barriers.
+func (p *Producer) written(l *link, c count) {
+	if p.cfg.Acks == AcksNone {
+		l.unconfirmed.add(c)
+	}
+}
+
 // writeFailed sorts the requests of a failed write, of whose first data bytes
 // n were written: complete ones may have arrived, the one that was cut has not
 // (a broker reads whole requests), the rest can still be sent.
@@ -151,22 +159,32 @@ func (p *Producer) writeFailed(l *link, out *buffer, data, n int, retain bool, e
 	if !retain {
 		cutEnd = data
 	}
-	l.unconfirmed.add(countFrames(out.b[:end]))
+	p.written(l, countFrames(out.b[:end]))
 	rest := buffer{b: out.b[cutEnd:data], count: countFrames(out.b[cutEnd:data])}
+	lost := countFrames(out.b[end:cutEnd])
 	if p.cfg.Acks != AcksNone {
-		// The last of inflight are out's, in the same order.
-		mine := l.inflight[len(l.inflight)-len(out.requests):]
-		cut := mine[frames:]
-		if retain && cutEnd > end {
-			cut = mine[frames : frames+1]
-		} else if retain {
-			cut = nil
+		// The last of inflight are out's, in the same order; but the first of
+		// out's are gone from it if they were answered while it was written.
+		mine := l.inflight[max(len(l.inflight)-len(out.requests), 0):]
+		sent := frames - (len(out.requests) - len(mine))
+		var cut []request
+		switch {
+		case sent < 0:
+			// Answers to what was never written: the peer is no broker, and
+			// nobody knows which of the rest they were for.
+			sent, cut, rest, lost = 0, mine, buffer{}, count{}
+			for _, r := range cut {
+				lost.add(r.count)
+			}
+		case !retain:
+			cut = mine[sent:]
+		case cutEnd > end:
+			cut = mine[sent : sent+1]
 		}
 		p.resolved += int64(len(cut))
-		rest.requests = append(rest.requests, mine[frames+len(cut):]...)
-		l.inflight = l.inflight[:len(l.inflight)-len(out.requests)+frames]
+		rest.requests = append(rest.requests, mine[sent+len(cut):]...)
+		l.inflight = l.inflight[:len(l.inflight)-len(mine)+sent]
 	}
-	lost := countFrames(out.b[end:cutEnd])
 	if !retain {
 		p.untake(lost)
 		return
