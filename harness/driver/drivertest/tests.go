@@ -171,6 +171,7 @@ func (c Config) messages(t *testing.T, s driver.Server, o driver.Options, queue 
 		t.Fatal(err)
 	}
 	waitArrived(t, cl, queue, int64(c.Messages))
+	askBrokenOff(t, cl, queue, int64(c.Messages))
 
 	// Another client finds them, counts them, and receives them.
 	other := c.connect(t, s, o)
@@ -235,6 +236,20 @@ func (c Config) produce(t *testing.T, p driver.Producer, messages int) {
 	clear(buf) // Send must not have kept it
 	if err := p.Flush(ctx); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// askBrokenOff breaks questions for the count off, at the beginning, in the
+// middle and about at the end: the next one is answered all the same.
+func askBrokenOff(t *testing.T, cl driver.Client, queue string, want int64) {
+	t.Helper()
+	for i := range 30 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*50*time.Microsecond)
+		_, _ = cl.Arrived(ctx, queue) // answered or not
+		cancel()
+		if n, err := cl.Arrived(timeout(t), queue); err != nil || n != want {
+			t.Fatalf("Arrived after one that was broken off after %v: %d, %v; want %d", time.Duration(i)*50*time.Microsecond, n, err, want)
+		}
 	}
 }
 
