@@ -51,13 +51,13 @@ fuzz: ## run each fuzz target for FUZZTIME (default 30s)
 	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(or $(FUZZTIME),30s) -fuzzminimizetime 10x $$pkg || exit 1; done; done
 
 bench: setup build ## the paper's experiments: figures 4 and 5, a table of ratios (up to 25 minutes)
-	@trap './bin/testbed down $(testbed_flag)' EXIT; \
+	@trap './bin/testbed down $(testbed_flag)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
 	./bin/testbed up $(testbed_flag) && \
 	./bin/testbed run $(testbed_flag) --scenario fig4-producer --scenario fig5-consumer $(system_flags) $(seed_flag) \
 	  --messages $(MESSAGES) --repeat $(REPEAT) --cap $(CAP) --out $(OUT) --figures
 
 smoke: setup build ## the same path, tiny (under 3 minutes)
-	@trap './bin/testbed down $(testbed_flag)' EXIT; \
+	@trap './bin/testbed down $(testbed_flag)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
 	./bin/testbed up $(testbed_flag) && ./bin/testbed run $(testbed_flag) --scenario smoke $(system_flags) $(seed_flag) --out $(OUT) --figures
 
 compare: build ## the table of ratios against RabbitMQ and ActiveMQ, of each reference run

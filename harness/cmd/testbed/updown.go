@@ -119,5 +119,8 @@ Example:
 	if tb.Kind != host.Namespace {
 		return nil
 	}
-	return link.Down(ctx, tb.Link, std.Err)
+	// Often called after Ctrl-C, and a second one must not leave half of it.
+	dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpWait)
+	defer cancel()
+	return link.Down(dctx, tb.Link, std.Err)
 }
