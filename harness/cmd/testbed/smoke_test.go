@@ -87,10 +87,13 @@ func (r *running) waitFor(told string) {
 // interrupt is Ctrl-C, and wants the program's end in time.
 func (r *running) interrupt() called {
 	r.t.Helper()
+	start := time.Now()
 	if err := r.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		r.t.Fatal(err)
 	}
-	return r.end(interruptLimit)
+	got := r.end(interruptLimit)
+	r.t.Logf("%v after the interrupt all had ended", time.Since(start).Round(time.Millisecond))
+	return got
 }
 
 func (r *running) wantStatus(limit time.Duration, status int) called {
@@ -190,6 +193,7 @@ func checkAttempts(t *testing.T, s *site, r *resultfile.Result) {
 	}
 	for _, a := range r.Run.Attempts {
 		delete(systems, a.Scenario+"/"+a.System)
+		t.Logf("%s took %.1f s", a.ID, a.Ended.Sub(a.Started).Seconds())
 		if a.Outcome != resultfile.Valid || !a.Verified || a.Lost+a.Doubled+a.Damaged+a.Reordered != 0 {
 			t.Errorf("%s: %s, verified %v, lost %d, doubled %d, damaged %d, reordered %d: %s",
 				a.ID, a.Outcome, a.Verified, a.Lost, a.Doubled, a.Damaged, a.Reordered, a.Reason)
