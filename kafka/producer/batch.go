@@ -149,18 +149,33 @@ func (p *Producer) closeFull() {
 }
 
 // closeDue closes batches that have waited for QueueInterval, and returns when
-// the next is due: zero if none is open.
+// the next is due: zero if there is none. One that is due and finds no room is
+// not waited for by the clock, which would go off at once: roomMade wakes the
+// writer for it.
 func (p *Producer) closeDue(now time.Time) (next time.Time) {
+	p.dueWaits = false
 	if p.openBytes == 0 {
 		return next
 	}
 	for _, b := range p.batches {
-		if b.messages == 0 || !b.due.After(now) && p.closeBatch(b) {
-			continue
-		}
-		if next.IsZero() || b.due.Before(next) {
+		switch {
+		case b.messages == 0:
+		case !b.due.After(now):
+			if !p.closeBatch(b) {
+				p.dueWaits = true
+			}
+		case next.IsZero() || b.due.Before(next):
 			next = b.due
 		}
 	}
 	return next
+}
+
+// roomMade lets the batches that have waited for room become requests: answers
+// have come, or will not come any more.
+func (p *Producer) roomMade() {
+	p.closeFull()
+	if p.dueWaits {
+		p.signal()
+	}
 }

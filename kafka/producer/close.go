@@ -34,7 +34,13 @@ func (p *Producer) Flush(ctx context.Context) error {
 func (p *Producer) settle(ctx context.Context) error {
 	wait := func() error {
 		p.signal()
-		return p.await(ctx)
+		if err := p.await(ctx); err != nil {
+			return err
+		}
+		if p.ended {
+			return ErrClosed
+		}
+		return nil
 	}
 	for p.closeAll(); p.openBytes > 0; p.closeAll() {
 		if err := wait(); err != nil {
@@ -56,10 +62,11 @@ func (p *Producer) settle(ctx context.Context) error {
 
 // Close refuses further calls, sends what has gathered, waits until a broker
 // has confirmed it, and closes the connection. It gives up when ctx ends or, if
-// that has no deadline, when no broker could be reached for DialTimeout. Messages that were not sent, or
-// not confirmed, are counted in a [*NotSentError], together with those of
-// earlier losses that no call has reported. A second Close returns what the
-// first did.
+// that has no deadline, when no broker could be reached for DialTimeout. Messages
+// that were not sent, or not confirmed, are counted in a [*NotSentError],
+// together with those of earlier losses that no call has reported. A Flush that
+// is under way then returns [ErrClosed]. A second Close returns what the first
+// did.
 func (p *Producer) Close(ctx context.Context) error {
 	p.closeOnce.Do(func() { p.closeErr = p.close(ctx) })
 	return p.closeErr
@@ -98,6 +105,9 @@ func (p *Producer) close(ctx context.Context) error {
 	}
 	p.lose(rest, false, cause)
 	p.fill, p.spare, p.batches, p.last = buffer{}, buffer{}, nil, nil
+	p.openBytes, p.full = 0, 0
+	p.ended = true
+	p.broadcast() // a Flush that still waits would wait for ever
 	err := p.takeLoss()
 	p.mu.Unlock()
 	p.readers.Wait()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -227,9 +228,7 @@ func (p *Producer) acknowledge(l *link, code wire.Code, payload []byte) {
 		p.stats.Confirmed += r.messages
 	}
 	p.resolve(r, code == wire.CodeTimedOut, err)
-	if len(p.batches) > 0 {
-		p.closeFull()
-	}
+	p.roomMade()
 }
 
 // resolve ends a request that was to be answered.
@@ -270,5 +269,10 @@ func (p *Producer) broke(l *link, err error) {
 	// A broker that hangs up again and again, because of what it is sent, must
 	// not be called in a loop; an answer ends the delay.
 	p.delayDial()
-	p.cfg.Logger.Warn("connection ended", "broker", l.conn.Addr(), "error", err, "unconfirmed", doubt.messages)
+	p.roomMade()
+	level := slog.LevelWarn
+	if p.closing && doubt.messages == 0 {
+		level = slog.LevelDebug // all went well
+	}
+	p.cfg.Logger.Log(context.Background(), level, "connection ended", "broker", l.conn.Addr(), "error", err, "unconfirmed", doubt.messages)
 }

@@ -41,6 +41,7 @@ import (
 	"time"
 
 	"kafkalab/kafka/client"
+	"kafkalab/kafka/message"
 	"kafkalab/kafka/wire"
 )
 
@@ -107,8 +108,9 @@ type Config struct {
 	NoCoalesce bool
 
 	MaxMessageBytes int // of a payload, inclusive
-	// MaxBufferBytes bounds each of the two buffers. A request that is larger
-	// has a buffer to itself. The open batches together may take four times it.
+	// MaxBufferBytes bounds each of the two buffers, and the message set of a
+	// batch. A request that is larger has a buffer to itself. The open batches
+	// together may take four times it.
 	MaxBufferBytes int
 
 	// DialTimeout bounds the connecting to one broker, and how long a caller
@@ -140,13 +142,19 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("producer: a limit is negative: give 0 for the default")
 	case c.MaxMessageBytes > maxMessageBytes:
 		return c, fmt.Errorf("producer: messages of %d bytes do not fit a request: at most %d do", c.MaxMessageBytes, maxMessageBytes)
+	case c.MaxBufferBytes > maxSetBytes:
+		return c, fmt.Errorf("producer: a buffer of %d bytes could fill with one batch, and that would not fit a request: at most %d do", c.MaxBufferBytes, maxSetBytes)
 	}
 	return c, nil
 }
 
-// maxMessageBytes is the largest payload for which there is a request, with
-// room for the longest topic.
-const maxMessageBytes = wire.MaxRequestSize - 1024
+const (
+	// maxSetBytes is the largest message set for which there is a request, with
+	// room for the longest topic.
+	maxSetBytes = wire.MaxRequestSize - 1024
+	// maxMessageBytes is the largest payload that makes such a set.
+	maxMessageBytes = maxSetBytes - message.Overhead0
+)
 
 func setDefault[T int | time.Duration](v *T, d T) {
 	if *v == 0 {
@@ -169,7 +177,8 @@ type Producer struct {
 	closeErr  error
 
 	mu      sync.Mutex // guards all below; never held over I/O
-	closing bool
+	closing bool   // Close has begun
+	ended   bool   // it has settled everything
 	topic   string // the last one that was found legal
 	fill    buffer // what Send encodes into
 	spare   buffer // empty, or being written while writing is set
@@ -180,6 +189,7 @@ type Producer struct {
 	last      *batch              // the one that was used last
 	openBytes int                 // of all open batches
 	full      int                 // batches that are full and wait for room in fill
+	dueWaits  bool                // a batch that is due waits for room, too
 
 	link *link // the connection, or nil
 	reconnect

@@ -184,6 +184,7 @@ func TestArguments(t *testing.T) {
 		"acks":      {Brokers: []string{s.addr}, Acks: 9},
 		"negative":  {Brokers: []string{s.addr}, MaxBufferBytes: -1},
 		"too large": {Brokers: []string{s.addr}, MaxMessageBytes: 1 << 30},
+		"buffer":    {Brokers: []string{s.addr}, MaxBufferBytes: 100 << 20},
 	} {
 		if _, err := producer.New(testContext(t), cfg); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -86,9 +86,9 @@ func (p *Producer) admit(topic string, partition int32, payloads [][]byte) (int,
 		}
 		size += message.EntrySize(len(payload))
 	}
-	if !p.cfg.Async && size > wire.MaxRequestSize-1024 {
+	if !p.cfg.Async && size > maxSetBytes {
 		return 0, fmt.Errorf("send to %s-%d: %d payloads make a message set of %d bytes, at most %d fit a request: send fewer at a time: %w",
-			topic, partition, len(payloads), size, wire.MaxRequestSize-1024, ErrTooLarge)
+			topic, partition, len(payloads), size, maxSetBytes, ErrTooLarge)
 	}
 	return size, nil
 }

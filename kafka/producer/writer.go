@@ -24,8 +24,8 @@ func (p *Producer) run() {
 		now := time.Now()
 		due := p.closeDue(now)
 		if !p.writing && p.hasWork(now) {
-			if err := p.drain(p.ctx, true); err != nil {
-				p.cfg.Logger.Warn("write failed", "error", err)
+			if err := p.drain(p.ctx, true); err != nil && p.ctx.Err() == nil {
+				p.cfg.Logger.Warn("sending failed", "error", err)
 			}
 			continue
 		}
