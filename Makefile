@@ -10,7 +10,6 @@ SYSTEMS ?=
 SEED    ?=
 OUT     ?= results/local
 
-GOFILES := $(shell find . -name '*.go' -not -path './.git/*')
 testbed_flag := $(if $(TESTBED),--testbed $(TESTBED))
 system_flags := $(foreach s,$(SYSTEMS),--system $(s))
 seed_flag    := $(if $(SEED),--seed $(SEED))
@@ -23,11 +22,8 @@ help: ## say what each target does
 	@echo '  make bench TESTBED=my-testbed.toml            two real hosts (template: scenarios/testbed.example.toml)'
 	@echo '  MESSAGES=10000000 CAP=none REPEAT=1 make bench   the size of the paper'
 
-build: bin/kafka bin/testbed ## build bin/kafka and bin/testbed
-
-bin/kafka bin/testbed &: $(GOFILES) go.mod go.sum Makefile $(wildcard scenarios/*.toml)
-	$(GO) build -o bin/kafka ./kafka/cmd/kafka
-	$(GO) build -o bin/testbed ./harness/cmd/testbed
+build: ## build bin/kafka and bin/testbed
+	$(GO) build -o bin/ ./kafka/cmd/kafka ./harness/cmd/testbed
 
 setup: ## install the system packages that are missing (Debian, Ubuntu)
 	@sh harness/env/setup.sh
@@ -38,7 +34,7 @@ test: setup build ## run every test, those with real RabbitMQ, ActiveMQ, sshd an
 	$(GO) test -count=1 -p 1 -timeout 30m ./...
 
 race: setup build ## the tests of the product and the testbed under the race detector
-	$(GO) test -race -count=1 -timeout 30m ./kafka/... ./harness/measure/... ./harness/workload/... ./harness/driver/... ./harness/runner/... ./harness/scenario/... ./results/... ./compare/internal/...
+	$(GO) test -race -count=1 -p 1 -timeout 30m ./kafka/... ./harness/measure/... ./harness/workload/... ./harness/driver/... ./harness/runner/... ./harness/scenario/... ./results/... ./compare/internal/...
 
 lint: ## gofmt, go vet, staticcheck
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
