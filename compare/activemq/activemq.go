@@ -72,9 +72,16 @@ func (d *Driver) Settings(ctx context.Context, broker host.Host, o driver.Option
 		{Row: "consumer prefetch", Value: fmt.Sprintf("%d messages", opt.prefetch)},
 		{Row: "queue or log", Value: "one queue"},
 		{Row: "memory", Value: fmt.Sprintf("Java heap %d MiB, memoryUsage %d mb", opt.heapMB, opt.memoryMB)},
-		{Row: "deviations from the defaults", Value: fmt.Sprintf("journalDiskSyncStrategy %s for always; producerFlowControl false; memoryUsage %d mb, storeUsage 40 gb, tempUsage 2 gb; "+
-			"useJmx, advisorySupport and schedulerSupport off; statisticsBrokerPlugin on", opt.sync, opt.memoryMB)},
+		{Row: "deviations from the defaults", Value: fmt.Sprintf("journalDiskSyncStrategy %s for always; producerFlowControl false; %smemoryUsage %d mb, storeUsage 40 gb, tempUsage 2 gb; "+
+			"useJmx, advisorySupport and schedulerSupport off; statisticsBrokerPlugin on", opt.sync, opt.ordering(), opt.memoryMB)},
 	}, nil
+}
+
+func (o options) ordering() string {
+	if o.keepsOrder {
+		return "useCache and concurrentStoreAndDispatchQueues false, since messages lose their order with both (AMQ-9625); "
+	}
+	return ""
 }
 
 func (o options) flushing() string {

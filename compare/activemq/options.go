@@ -16,19 +16,25 @@ type options struct {
 	sync      string // of the journal: never, periodic, always
 	heapMB    int    // of the Java machine, MiB
 	memoryMB  int    // memoryUsage: what the broker keeps messages in, MiB
+	// keepsOrder switches off two of ActiveMQ's defaults: the cache of a queue's
+	// cursor, and storing beside dispatching. When the cache becomes full while
+	// a message is still being stored, that message loses its place in the
+	// queue, or is stuck until a restart (AMQ-9625). The rate is the same.
+	keepsOrder bool
 }
 
 func readOptions(o driver.Options) (options, error) {
 	r := o.Read()
 	opt := options{
-		receipts:  r.OneOf("receipt", "none", "every") == "every",
-		coalesced: r.OneOf("socket", "coalesced", "plain") == "coalesced",
-		clientAck: r.OneOf("ack", "auto", "client") == "client",
-		prefetch:  r.Int("prefetch", 1000, 1, 65535),
-		ackEvery:  r.Int("ack-every", 100, 1, 65535),
-		sync:      r.OneOf("sync", "never", "periodic", "always"),
-		heapMB:    r.Int("heap-mb", 2048, 256, 1<<20),
-		memoryMB:  r.Int("memory-mb", 512, 16, 1<<20),
+		receipts:   r.OneOf("receipt", "none", "every") == "every",
+		coalesced:  r.OneOf("socket", "coalesced", "plain") == "coalesced",
+		clientAck:  r.OneOf("ack", "auto", "client") == "client",
+		prefetch:   r.Int("prefetch", 1000, 1, 65535),
+		ackEvery:   r.Int("ack-every", 100, 1, 65535),
+		sync:       r.OneOf("sync", "never", "periodic", "always"),
+		heapMB:     r.Int("heap-mb", 2048, 256, 1<<20),
+		memoryMB:   r.Int("memory-mb", 512, 16, 1<<20),
+		keepsOrder: r.OneOf("order", "kept", "as-shipped") == "kept",
 	}
 	if err := r.Err(); err != nil {
 		return options{}, fmt.Errorf("activemq: %w", err)

@@ -50,6 +50,7 @@ func escape(s string) (string, error) {
 type files struct {
 	Dir, Addr, Log, Sync string
 	MemoryMB             int
+	KeepsOrder           bool
 	RawQueue, TextTopic  string
 }
 
@@ -64,7 +65,7 @@ func (d *Driver) Start(ctx context.Context, h host.Host, dir string, o driver.Op
 	}
 	f := files{
 		Dir: dir, Addr: net.JoinHostPort(h.Addr(), strconv.Itoa(port)), Log: path.Join(dir, "log", "activemq.log"), Sync: opt.sync,
-		MemoryMB: opt.memoryMB, RawQueue: rawQueue, TextTopic: textTopic,
+		MemoryMB: opt.memoryMB, KeepsOrder: opt.keepsOrder, RawQueue: rawQueue, TextTopic: textTopic,
 	}
 	if err := f.write(ctx, h); err != nil {
 		return nil, err
