@@ -8,13 +8,18 @@ import (
 )
 
 // attempts returns everything that was tried of a system in a scenario, in the
-// order of the run's list.
+// order of the run's list, but for valid attempts that were made once more: of
+// each repetition only the last valid one counts.
 func attempts(r *resultfile.Result, s resultfile.Scenario, y resultfile.System) []resultfile.Attempt {
 	var out []resultfile.Attempt
 	for _, a := range r.Run.Attempts {
-		if a.Scenario == s.Name && a.System == y.ID {
-			out = append(out, a)
+		if a.Scenario != s.Name || a.System != y.ID {
+			continue
 		}
+		if last, ok := r.Run.ValidAttempt(a.Scenario, a.System, a.Repetition); ok && a.Outcome == resultfile.Valid && a.ID != last.ID {
+			continue
+		}
+		out = append(out, a)
 	}
 	return out
 }

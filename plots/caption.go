@@ -10,12 +10,10 @@ import (
 
 // caption says under a figure what must be known to judge it: where, with
 // what, how often, and from which run.
-func caption(r *resultfile.Result, s resultfile.Scenario) []string {
+func caption(r *resultfile.Result, s resultfile.Scenario, v view) []string {
 	run := r.Run
-	work := fmt.Sprintf("%s messages of %d bytes a repetition, %s.", number(float64(run.Messages)), s.PayloadBytes, plural(run.Repeat, "repetition"))
-	if run.CapSeconds > 0 {
-		work += fmt.Sprintf(" No repetition lasts longer than %s s.", number(run.CapSeconds))
-	}
+	work := fmt.Sprintf("%s messages of %d bytes asked for in each repetition, %s.", number(float64(run.Messages)), s.PayloadBytes, plural(run.Repeat, "repetition"))
+	work += heldTo(run, s, v)
 	work += " Lines: rate in equal windows of data"
 	if run.Repeat > 1 {
 		work += ", median over the repetitions; bands: lowest to highest"
@@ -35,22 +33,44 @@ func caption(r *resultfile.Result, s resultfile.Scenario) []string {
 	return out
 }
 
+// heldTo says how long a repetition may send or consume. Until the last message
+// has arrived and all are verified it takes longer.
+func heldTo(run resultfile.Run, s resultfile.Scenario, v view) string {
+	if run.CapSeconds > 0 {
+		verb := "sends"
+		if s.Work == resultfile.Consume {
+			verb = "consumes"
+		}
+		return fmt.Sprintf(" None %s for longer than %s s.", verb, number(run.CapSeconds))
+	}
+	var labels []string
+	for _, y := range s.Systems {
+		if y.Capped && v.shows(y) {
+			labels = append(labels, y.Label)
+		}
+	}
+	if len(labels) == 0 {
+		return ""
+	}
+	return " Held to a time of their own: " + strings.Join(labels, "; ") + "."
+}
+
 // hostsLine says in one sentence where the run took place, and says plainly
 // when the two hosts are one machine.
 func hostsLine(t resultfile.Testbed) string {
 	var b strings.Builder
 	switch {
+	case t.Kind == "local": // emulated too, but nothing separates the two
+		fmt.Fprintf(&b, "Hosts: client and broker run on one machine without a link of their own (%s)", hostFacts(t.BrokerHost))
 	case t.Emulated:
 		fmt.Fprintf(&b, "Hosts: emulated; client and broker are network namespaces that share one machine (%s)", hostFacts(t.BrokerHost))
-	case t.Kind == "local":
-		fmt.Fprintf(&b, "Hosts: client and broker run on one machine without a link of their own (%s)", hostFacts(t.BrokerHost))
 	case hostFacts(t.ClientHost) == hostFacts(t.BrokerHost):
 		fmt.Fprintf(&b, "Hosts: two machines, %s and %s (each %s)", t.ClientHost.Name, t.BrokerHost.Name, hostFacts(t.BrokerHost))
 	default:
 		fmt.Fprintf(&b, "Hosts: two machines, client %s (%s) and broker %s (%s)", t.ClientHost.Name, hostFacts(t.ClientHost), t.BrokerHost.Name, hostFacts(t.BrokerHost))
 	}
 	if t.LinkGoodputMbps > 0 {
-		fmt.Fprintf(&b, "; link: %.0f Mbit/s of TCP goodput", t.LinkGoodputMbps)
+		fmt.Fprintf(&b, "; link: %.0f Mbit/s of TCP goodput from client to broker, %.0f back", t.LinkGoodputMbps, t.LinkReverseGoodputMbps)
 	}
 	return b.String() + "."
 }

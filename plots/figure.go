@@ -51,18 +51,22 @@ const (
 	extrasView             // the additions to it, with the systems behind
 )
 
+// shows says whether a system stands in the figure.
+func (v view) shows(y resultfile.System) bool {
+	return v == extrasView || y.Role != resultfile.RoleExtra
+}
+
 // newFigure makes the figure of a scenario with an axis that fits.
 func newFigure(r *resultfile.Result, s resultfile.Scenario, v view) figure {
-	f := figure{title: plain(heading(s)), caption: caption(r, s)}
+	f := figure{title: plain(heading(s)), caption: caption(r, s, v)}
 	f.subtitle, f.xLabel = "Messages per second that arrived at the broker", "Data arrived at the broker (MB of payload, 1 MB = 1,000,000 bytes)"
 	if s.Work == resultfile.Consume {
 		f.subtitle, f.xLabel = "Messages consumed per second", "Data consumed (MB of payload, 1 MB = 1,000,000 bytes)"
 	}
 	styles := stylesOf(s)
 	curves := make(map[string][]curve)
-	shown := func(y resultfile.System) bool { return v == extrasView || y.Role != resultfile.RoleExtra }
 	for _, y := range s.Systems {
-		if !shown(y) {
+		if !v.shows(y) {
 			continue
 		}
 		for _, a := range validAttempts(r, s, y) {
@@ -79,7 +83,7 @@ func newFigure(r *resultfile.Result, s resultfile.Scenario, v view) figure {
 	}
 	for _, limits := range []bool{false, true} {
 		for _, y := range s.Systems {
-			if !shown(y) || limits != (y.Role == resultfile.RoleLimit) {
+			if !v.shows(y) || limits != (y.Role == resultfile.RoleLimit) {
 				continue
 			}
 			st := styles[y.ID]

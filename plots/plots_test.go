@@ -105,6 +105,68 @@ func TestGoldenComparison(t *testing.T) {
 	golden(t, "compare.txt", text.Bytes())
 }
 
+func TestHostsLine(t *testing.T) {
+	for kind, want := range map[string]string{
+		"local": "one machine without a link of their own", "netns": "network namespaces that share one machine", "ssh": "two machines",
+	} {
+		got := hostsLine(resultfile.Testbed{Kind: kind, Emulated: kind != "ssh", LinkGoodputMbps: 940.6, LinkReverseGoodputMbps: 901.2})
+		if !strings.Contains(got, want) || !strings.Contains(got, "941 Mbit/s of TCP goodput from client to broker, 901 back") {
+			t.Errorf("%s: %s", kind, got)
+		}
+	}
+}
+
+func TestCaptionSaysWhatHoldsASystem(t *testing.T) {
+	s := resultfile.Scenario{Work: resultfile.Produce, Systems: []resultfile.System{
+		{Label: "Slow", Role: resultfile.RoleSystem, Capped: true}, {Label: "Free", Role: resultfile.RoleSystem},
+		{Label: "Added", Role: resultfile.RoleExtra, Capped: true},
+	}}
+	for _, c := range []struct {
+		seconds float64
+		view    view
+		want    string
+	}{
+		{45, paperView, " None sends for longer than 45 s."},
+		{0, paperView, " Held to a time of their own: Slow."},
+		{0, extrasView, " Held to a time of their own: Slow; Added."},
+	} {
+		if got := heldTo(resultfile.Run{CapSeconds: c.seconds}, s, c.view); got != c.want {
+			t.Errorf("cap %v: %q, want %q", c.seconds, got, c.want)
+		}
+	}
+	if got := heldTo(resultfile.Run{}, resultfile.Scenario{}, paperView); got != "" {
+		t.Errorf("no cap and nothing held: %q", got)
+	}
+}
+
+// A repetition that was valid and made once more counts once, by its last
+// attempt.
+func TestRepetitionCountsOnce(t *testing.T) {
+	s := resultfile.Scenario{Name: "s", Systems: []resultfile.System{{ID: "x"}}}
+	attempt := func(id string, repetition int, o resultfile.Outcome) resultfile.Attempt {
+		return resultfile.Attempt{ID: id, Scenario: "s", System: "x", Repetition: repetition, Outcome: o, Messages: 1, Seconds: 1}
+	}
+	r := &resultfile.Result{Run: resultfile.Run{Scenarios: []resultfile.Scenario{s}, Attempts: []resultfile.Attempt{
+		attempt("s-x-1", 1, resultfile.Valid), attempt("s-x-2", 2, resultfile.Valid), attempt("s-x-1-again2", 1, resultfile.Valid),
+		attempt("s-x-1-again3", 1, resultfile.Failed),
+	}}}
+	ids := func(as []resultfile.Attempt) (all []string) {
+		for _, a := range as {
+			all = append(all, a.ID)
+		}
+		return all
+	}
+	if got := ids(validAttempts(r, s, s.Systems[0])); !slices.Equal(got, []string{"s-x-2", "s-x-1-again2"}) {
+		t.Errorf("valid are %v", got)
+	}
+	if got := ids(attempts(r, s, s.Systems[0])); !slices.Equal(got, []string{"s-x-2", "s-x-1-again2", "s-x-1-again3"}) {
+		t.Errorf("tried are %v", got)
+	}
+	if c := Compare(r, r); c.Systems[0].First.N != 2 {
+		t.Errorf("compared are %d", c.Systems[0].First.N)
+	}
+}
+
 // The same folder gives the same bytes, in every format, at any time.
 func TestDrawIsDeterministic(t *testing.T) {
 	dir := newMaker().make(t)

@@ -229,13 +229,7 @@ func (p *Plan) estimate(g group) time.Duration {
 func (p *Plan) done(g group) bool {
 	run := p.Results.Run()
 	for _, e := range g.entries() {
-		found := false
-		for _, a := range run.Attempts {
-			if a.Scenario == e.scenario.Name && a.System == e.system.ID && a.Repetition == g.repetition && a.Outcome == resultfile.Valid {
-				found = true
-			}
-		}
-		if !found {
+		if _, ok := run.ValidAttempt(e.scenario.Name, e.system.ID, g.repetition); !ok {
 			return false
 		}
 	}

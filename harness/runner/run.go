@@ -78,12 +78,11 @@ func (r *run) all(ctx context.Context, groups []group) error {
 
 // keep tells of the attempts that are on record already.
 func (r *run) keep(g group) {
+	run := r.Results.Run()
 	for _, e := range g.entries() {
 		r.number++
-		for _, a := range r.Results.Run().Attempts {
-			if a.Scenario == e.scenario.Name && a.System == e.system.ID && a.Repetition == g.repetition && a.Outcome == resultfile.Valid {
-				r.Progress(Update{Attempt: a, Label: e.system.Label, Number: r.number, Total: r.total, Left: r.left, Ended: true, Kept: true})
-			}
+		if a, ok := run.ValidAttempt(e.scenario.Name, e.system.ID, g.repetition); ok {
+			r.Progress(Update{Attempt: a, Label: e.system.Label, Number: r.number, Total: r.total, Left: r.left, Ended: true, Kept: true})
 		}
 	}
 }

@@ -13,7 +13,10 @@
 // its outcome, also when it failed.
 package resultfile
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // SchemaVersion is the version of this format that is written.
 const SchemaVersion = 1
@@ -41,6 +44,19 @@ type Run struct {
 	CapSeconds float64    `json:"cap_seconds"`
 	Scenarios  []Scenario `json:"scenarios"`
 	Attempts   []Attempt  `json:"attempts"`
+}
+
+// ValidAttempt returns the attempt that counts for a repetition of a system:
+// the last valid one. There may be two, when the testbed was killed after a
+// produce and before the consume of its backlog was on record, and both were
+// made again.
+func (r Run) ValidAttempt(scenario, system string, repetition int) (Attempt, bool) {
+	for _, a := range slices.Backward(r.Attempts) {
+		if a.Scenario == scenario && a.System == system && a.Repetition == repetition && a.Outcome == Valid {
+			return a, true
+		}
+	}
+	return Attempt{}, false
 }
 
 // Testbed is where a run took place.
@@ -107,8 +123,9 @@ type System struct {
 	// Role says how to show it: "system" as in the paper, "limit" for the
 	// physical limit, "extra" for a labelled addition to the paper's figure.
 	Role string `json:"role"`
-	// Capped says that the attempt is held to the default cap even when the
-	// run has none, for systems that would take hours.
+	// Capped says that the attempt is held to a time even when the run has no
+	// cap: systems that would take hours, and the additions to the paper's
+	// figures, fast ones too, which only show how a system differs from another.
 	Capped   bool      `json:"capped,omitempty"`
 	Settings []Setting `json:"settings"`
 }

@@ -269,3 +269,23 @@ func FuzzReadSamples(f *testing.F) {
 		}
 	})
 }
+
+func TestValidAttempt(t *testing.T) {
+	r := Run{Attempts: []Attempt{
+		{ID: "s-x-1", Scenario: "s", System: "x", Repetition: 1, Outcome: Valid},
+		{ID: "s-x-1-again2", Scenario: "s", System: "x", Repetition: 1, Outcome: Valid},
+		{ID: "s-x-1-again3", Scenario: "s", System: "x", Repetition: 1, Outcome: Failed},
+		{ID: "s-x-2", Scenario: "s", System: "x", Repetition: 2, Outcome: Invalid},
+	}}
+	if a, ok := r.ValidAttempt("s", "x", 1); !ok || a.ID != "s-x-1-again2" {
+		t.Errorf("%q, %v: the last valid one is wanted", a.ID, ok)
+	}
+	for _, c := range []struct {
+		scenario, system string
+		repetition       int
+	}{{"s", "x", 2}, {"s", "x", 3}, {"s", "y", 1}, {"t", "x", 1}} {
+		if a, ok := r.ValidAttempt(c.scenario, c.system, c.repetition); ok {
+			t.Errorf("%v: %q", c, a.ID)
+		}
+	}
+}
