@@ -314,8 +314,10 @@ func TestServerGoesAway(t *testing.T) {
 		}
 		g.Seek(10)
 		deadline := time.Now().Add(10 * time.Second)
+		sent := 0
 		for err == nil && time.Now().Before(deadline) {
 			err = p.Send(t.Context(), g.Next())
+			sent++
 		}
 		if err == nil {
 			t.Fatal("Send to a server that is gone has no error")
@@ -323,7 +325,7 @@ func TestServerGoesAway(t *testing.T) {
 		if err := p.Flush(t.Context()); err == nil {
 			t.Error("Flush to a server that is gone has no error")
 		}
-		if err := c.Close(t.Context()); g.Sequence() > 11 && (err == nil || !strings.Contains(err.Error(), "messages to queue")) {
+		if err := c.Close(t.Context()); sent > 1 && (err == nil || !strings.Contains(err.Error(), "messages to queue")) {
 			t.Errorf("Close = %v, want the number of messages not sent", err)
 		}
 	})

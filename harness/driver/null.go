@@ -200,8 +200,10 @@ const (
 
 func (c *nullConsumer) Receive(ctx context.Context, handle func(payload []byte) error) error {
 	for c.page.count.Load() <= c.made {
-		if err := (workload.RealClock{}).Sleep(ctx, nullPoll); err != nil {
-			return err
+		select {
+		case <-time.After(nullPoll):
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 	if ctx.Err() != nil {

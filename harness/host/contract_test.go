@@ -37,7 +37,7 @@ func contract(t *testing.T, open func(t *testing.T) host.Host) {
 		{"run ends with the context", testRunContext},
 		{"usage grows", testUsage},
 		{"files", testFiles},
-		{"push and fetch", testPushFetch},
+		{"fetch", testFetch},
 		{"removal stays below the folder", testRemoveAll},
 		{"sizes", testSizes},
 		{"free ports differ", testPorts},
@@ -316,7 +316,7 @@ func testFiles(t *testing.T, ctx context.Context, h host.Host) {
 	}
 	for _, err := range []error{
 		h.MkdirAll(ctx, "relative"), h.WriteFile(ctx, "relative", nil, 0o600),
-		h.Push(ctx, "/etc/passwd", "relative", 0o600), h.Fetch(ctx, "relative", t.TempDir()),
+		h.Fetch(ctx, "relative", t.TempDir()),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "absolute") {
 			t.Errorf("a relative path: %v", err)
@@ -324,17 +324,14 @@ func testFiles(t *testing.T, ctx context.Context, h host.Host) {
 	}
 }
 
-func testPushFetch(t *testing.T, ctx context.Context, h host.Host) {
+func testFetch(t *testing.T, ctx context.Context, h host.Host) {
 	local := t.TempDir()
-	source := filepath.Join(local, "source")
-	if err := os.WriteFile(source, bytes.Repeat([]byte("kafkalab"), 100_000), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	want := bytes.Repeat([]byte("kafkalab"), 100_000)
 	tree := h.Dir() + "/tree"
 	if err := h.MkdirAll(ctx, tree+"/sub"); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Push(ctx, source, tree+"/sub/copy", 0o700); err != nil {
+	if err := h.WriteFile(ctx, tree+"/sub/copy", want, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := h.Run(ctx, "ln", "-s", "sub/copy", tree+"/link"); err != nil {
@@ -343,7 +340,6 @@ func testPushFetch(t *testing.T, ctx context.Context, h host.Host) {
 	if err := h.Fetch(ctx, tree, filepath.Join(local, "deep/back")); err != nil {
 		t.Fatal(err)
 	}
-	want, _ := os.ReadFile(source)
 	for _, name := range []string{"deep/back/sub/copy", "deep/back/link"} {
 		if got, err := os.ReadFile(filepath.Join(local, name)); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %d bytes, %v", name, len(got), err)
@@ -366,9 +362,6 @@ func testPushFetch(t *testing.T, ctx context.Context, h host.Host) {
 	}
 	if err := h.Fetch(ctx, tree, filepath.Join(local, "out")); err == nil || !strings.Contains(err.Error(), "leads out") {
 		t.Errorf("a link that leads out: %v", err)
-	}
-	if err := h.Push(ctx, local, tree+"/folder", 0o600); err == nil {
-		t.Error("a folder was pushed as a file")
 	}
 }
 

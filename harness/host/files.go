@@ -79,14 +79,10 @@ rm -f -- "$t"
 exit 1`
 
 func (m *machine) WriteFile(ctx context.Context, p string, data []byte, mode os.FileMode) error {
-	return m.write(ctx, p, bytes.NewReader(data), int64(len(data)), mode)
-}
-
-func (m *machine) write(ctx context.Context, p string, r io.Reader, size int64, mode os.FileMode) error {
 	if err := m.checkAbs("writing", p); err != nil {
 		return err
 	}
-	err := m.script(ctx, "write", writeScript, r, nil, p, fmt.Sprintf("%04o", mode.Perm()), strconv.FormatInt(size, 10))
+	err := m.script(ctx, "write", writeScript, bytes.NewReader(data), nil, p, fmt.Sprintf("%04o", mode.Perm()), strconv.Itoa(len(data)))
 	if err != nil {
 		return m.pathError("writing", p, err)
 	}
@@ -125,22 +121,6 @@ func (m *machine) RemoveAll(ctx context.Context, p string) error {
 		return m.pathError("removing", p, err)
 	}
 	return nil
-}
-
-func (m *machine) Push(ctx context.Context, local, remote string, mode os.FileMode) error {
-	f, err := os.Open(local)
-	if err != nil {
-		return fmt.Errorf("copying to %s: %w", m.cfg.Name, err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return fmt.Errorf("copying to %s: %w", m.cfg.Name, err)
-	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("copying %s to %s: it is no regular file", local, m.cfg.Name)
-	}
-	return m.write(ctx, remote, f, info.Size(), mode)
 }
 
 // AllocatedBytes counts what is there while it may change: a file that

@@ -78,9 +78,7 @@ type Host interface {
 	ReadFile(ctx context.Context, path string) ([]byte, error)
 	// RemoveAll removes a folder below Dir; any other path is refused.
 	RemoveAll(ctx context.Context, path string) error
-	// Push copies a file from this machine and Fetch copies one, or a folder,
-	// to this machine.
-	Push(ctx context.Context, local, remote string, mode os.FileMode) error
+	// Fetch copies a file, or a folder, to this machine.
 	Fetch(ctx context.Context, remote, local string) error
 	// AllocatedBytes is the disk space that the files below path take (du).
 	AllocatedBytes(ctx context.Context, path string) (int64, error)

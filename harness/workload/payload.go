@@ -97,10 +97,6 @@ func NewGenerator(runID uint64, payloadBytes int) (*Generator, error) {
 // Seek makes sequence the number of the next payload.
 func (g *Generator) Seek(sequence uint64) { g.next = sequence }
 
-// Sequence returns the number of the next payload: after a run from 0, how
-// many were made.
-func (g *Generator) Sequence() uint64 { return g.next }
-
 // Next returns the next payload. It is valid until the next call, which fills
 // the same buffer again.
 func (g *Generator) Next() []byte {

@@ -30,9 +30,6 @@ func TestPayloadSaysWhatItIs(t *testing.T) {
 				t.Fatalf("n = %d: Parse = %+v, %v; want sequence %d of run 77", n, h, err, want)
 			}
 		}
-		if g.Sequence() != 50 {
-			t.Errorf("Sequence = %d after 50 payloads", g.Sequence())
-		}
 	}
 }
 
