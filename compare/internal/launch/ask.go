@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -40,6 +41,9 @@ func PackageVersion(ctx context.Context, h host.Host, pkg string, fallback ...st
 	out, fallbackErr := h.Run(ctx, fallback...)
 	first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	if fallbackErr != nil || first == "" {
+		if err == nil {
+			err = errors.New("it names none")
+		}
 		return "", fmt.Errorf("the version of %s on %s: neither dpkg-query (%w) nor %s (%v) knows it", pkg, h.Name(), err, fallback[0], fallbackErr)
 	}
 	return first, nil

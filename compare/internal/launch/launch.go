@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -20,6 +21,7 @@ const tailBytes = 2 << 10
 type Program struct {
 	host.Process
 	name string
+	host string // its name
 	port int
 	out  *watch
 }
@@ -35,7 +37,7 @@ func Start(ctx context.Context, h host.Host, c host.Command, port int, ready str
 	if err != nil {
 		return nil, err
 	}
-	return &Program{Process: p, name: c.Name, port: port, out: out}, nil
+	return &Program{Process: p, name: c.Name, host: h.Name(), port: port, out: out}, nil
 }
 
 // WaitReady returns when the program has said that it is ready, or when it or
@@ -71,8 +73,16 @@ func (p *Program) ended() error {
 	if err == nil {
 		err = fmt.Errorf("%s ended", p.name)
 	}
-	return fmt.Errorf("%w; port %d; %s", err, p.port, p.out.tail())
+	said := p.out.tail()
+	way := ""
+	if inUse.MatchString(said) {
+		way = fmt.Sprintf(" (\"ss -tlnp\" on %s says who has it; the next attempt takes another one)", p.host)
+	}
+	return fmt.Errorf("%w; port %d%s; %s", err, p.port, way, said)
 }
+
+// inUse is how Java, Erlang and the C library say that a port is taken.
+var inUse = regexp.MustCompile(`(?i)in use|eaddrinuse`)
 
 // watch is a writer that looks for a text and keeps the last of what came.
 type watch struct {
@@ -100,12 +110,30 @@ func (w *watch) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tail returns the last lines of output.
+// tailLines and tailRunes bound what an error message says of a program's
+// output: the whole of it is in the log.
+const (
+	tailLines = 3
+	tailRunes = 500
+)
+
+// escapes are the colours and the like that programs write for terminals.
+var escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]")
+
+// tail returns the last lines of output as one.
 func (w *watch) tail() string {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if text := strings.TrimSpace(string(w.last)); text != "" {
-		return "its last output: " + text
+	text := escapes.ReplaceAllString(string(w.last), "")
+	w.mu.Unlock()
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
 	}
-	return "it wrote nothing"
+	if len(lines) == 0 {
+		return "it wrote nothing"
+	}
+	last := []rune(strings.Join(lines[max(0, len(lines)-tailLines):], " / "))
+	return "its last output: " + string(last[max(0, len(last)-tailRunes):])
 }

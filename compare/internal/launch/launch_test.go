@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"go.uber.org/goleak"
 
@@ -64,7 +67,7 @@ func TestWaitReady(t *testing.T) {
 	}{
 		{"ends", func() error {
 			return shell(t, h, "bad", `echo "address in use" >&2; exit 3`, "ready").WaitReady(deadline(t, 30*time.Second))
-		}, []string{"bad", "4711", "address in use", "exit status 3"}},
+		}, []string{"bad", "4711", "address in use", "exit status 3", `"ss -tlnp" on here`}},
 		{"ends without an error", func() error {
 			return shell(t, h, "bad", `exit 0`, "ready").WaitReady(deadline(t, 30*time.Second))
 		}, []string{"bad ended", "4711", "it wrote nothing"}},
@@ -82,6 +85,34 @@ func TestWaitReady(t *testing.T) {
 				t.Errorf("%s: %v does not name %q", test.name, err, want)
 			}
 		}
+	}
+}
+
+// What an error message shows of an output is short, and plain text.
+func TestTail(t *testing.T) {
+	for _, c := range []struct{ output, want string }{
+		{"", "it wrote nothing"},
+		{" \n\x1b[0m\n", "it wrote nothing"},
+		{"one\ntwo\n\n  three\nfour\n", "its last output: two / three / four"},
+		{"\x1b[38;5;87mred\x1b[0m and \x1b[1mbold\x1b[K", "its last output: red and bold"},
+	} {
+		w := &watch{seen: make(chan struct{})}
+		if _, err := w.Write([]byte(c.output)); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.tail(); got != c.want {
+			t.Errorf("tail of %q is %q, want %q", c.output, got, c.want)
+		}
+	}
+	w := &watch{seen: make(chan struct{})}
+	for range 100 {
+		if _, err := w.Write([]byte(strings.Repeat("é", 100))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := strings.TrimPrefix(w.tail(), "its last output: ")
+	if n := utf8.RuneCountInString(got); n != tailRunes || !strings.HasSuffix(got, "éé") || !utf8.ValidString(got) {
+		t.Errorf("the tail of one long line has %d characters: %q", n, got)
 	}
 }
 
@@ -150,6 +181,17 @@ func TestPackageVersion(t *testing.T) {
 	if v != "1.2.3" || err != nil {
 		t.Errorf("%q, %v", v, err)
 	}
+	// dpkg-query succeeds and says nothing of a package that was removed.
+	empty := t.TempDir()
+	if err := os.WriteFile(filepath.Join(empty, "dpkg-query"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("no version", func(t *testing.T) {
+		t.Setenv("PATH", empty+":"+os.Getenv("PATH"))
+		if v, err := PackageVersion(t.Context(), h, "removed", "false"); err == nil || strings.Contains(err.Error(), "%!") || !strings.Contains(err.Error(), "it names none") {
+			t.Errorf("%q, %v", v, err)
+		}
+	})
 	if v, err := PackageVersion(t.Context(), h, "no-such-package", "false"); err == nil || !strings.Contains(err.Error(), "no-such-package") {
 		t.Errorf("%q, %v, wanted an error that names the package", v, err)
 	}
