@@ -1,7 +1,7 @@
 // Package hosttest gives tests hosts of every kind: this machine, two network
 // namespaces with a link, and two real sshd servers, each in a namespace of
 // its own. Names, addresses and ports are unique to the test, and all is
-// removed when it ends.
+// removed when it ends, also when it is interrupted or killed.
 package hosttest
 
 import (
@@ -100,6 +100,7 @@ func LinkConfig(t testing.TB) link.Config {
 	_, id := unique()
 	c.Client.Namespace, c.Client.Device = "kltest-"+id+"-client", "klc"+id
 	c.Broker.Namespace, c.Broker.Device = "kltest-"+id+"-broker", "klb"+id
+	guardLink(t, c) // first, so that it ends last
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 		defer cancel()
