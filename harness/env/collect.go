@@ -59,7 +59,7 @@ s end
 
 const mark = "==kafkalab=="
 
-// facts is the raw text of each section.
+// sections is the raw text of each section.
 type sections map[string]string
 
 // collect asks a host everything.

@@ -23,7 +23,11 @@ need activemq /usr/share/java/activemq-run.jar java
 need iproute2 ip tc
 need openssh-server /usr/sbin/sshd
 need openssh-client ssh ssh-keygen
+need bash bash
 need strace strace # for a test only
+# For the race detector ("make race").
+need gcc gcc
+need libc6-dev /usr/include/stdlib.h
 missing=${missing# }
 [ -n "$missing" ] || exit 0
 
@@ -33,7 +37,8 @@ setup: missing on this system: $missing
 setup: only Debian and Ubuntu are installed on by this script. Install the packages of
 setup: those names, or their like (RabbitMQ 3.10 or newer with Erlang; ActiveMQ 5 with its
 setup: STOMP and KahaDB parts under /usr/share/activemq and a Java runtime; ip and tc;
-setup: the OpenSSH server, not started; strace), and call this again.
+setup: the OpenSSH server, not started; strace; bash; a C compiler with the C library's
+setup: headers), and call this again.
 END
 	exit 1
 fi

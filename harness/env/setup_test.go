@@ -13,18 +13,21 @@ import (
 // setupCall runs setup.sh where RabbitMQ, ip and sshd seem to be missing: in a
 // mount namespace in which empty folders lie over theirs, so that nothing of
 // the machine is touched. sbin is what lies over /usr/sbin; the programs in
-// stubs come first on the PATH.
+// stubs come first on the PATH, and systemctl, which would speak to the
+// machine's own systemd, only shows how it was called. /run is that of a machine
+// with systemd.
 func setupCall(t *testing.T, sbin string, stubs map[string]string) (out string, err error) {
 	t.Helper()
 	hosttest.Root(t)
 	bin := t.TempDir()
+	stubs["systemctl"] = `echo "systemctl $*" >&2` + "\n"
 	for name, text := range stubs {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	cmd := exec.Command("unshare", "--mount", "sh", "-c",
-		`mount --bind "$1" /usr/lib/rabbitmq/bin && mount --bind "$2" /usr/sbin && PATH=$3:$PATH exec sh ./setup.sh`,
+		`mount --bind "$1" /usr/lib/rabbitmq/bin && mount --bind "$2" /usr/sbin && mount -t tmpfs none /run && mkdir -p /run/systemd/system && PATH=$3:$PATH exec sh ./setup.sh`,
 		"sh", t.TempDir(), sbin, bin)
 	text, err := cmd.CombinedOutput()
 	return string(text), err
@@ -48,7 +51,7 @@ func TestSetupStartsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, want := range []string{"apt-get update", "install -y -q --no-install-recommends", "rabbitmq-server iproute2 openssh-server", "policy 101"} {
+	for _, want := range []string{"systemctl disable --quiet rabbitmq-server.service", "systemctl disable --quiet ssh.service ssh.socket", "apt-get update", "install -y -q --no-install-recommends", "rabbitmq-server iproute2 openssh-server", "policy 101"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %s", want, out)
 		}
