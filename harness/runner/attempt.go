@@ -24,6 +24,9 @@ func (s *session) client(ctx context.Context, t *trial, spec Spec) {
 		}
 		err = watch.conclude(ctx, err)
 	}
+	if errors.Is(err, errServerDied) {
+		err = fmt.Errorf("%w; its log is in %s", err, s.logFolder())
+	}
 	switch {
 	case ctx.Err() != nil:
 		t.interrupted = true

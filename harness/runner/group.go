@@ -98,7 +98,8 @@ func (s *session) tryStart(ctx context.Context, t *trial) error {
 	if free, err := s.Broker.FreeBytes(ctx, s.Broker.Dir()); err != nil {
 		return fmt.Errorf("space on %s: %w", s.Broker.Name(), err)
 	} else if free < need {
-		return fmt.Errorf("%s: %s has %.1f GB free, %.1f GB are needed", s.Broker.Name(), s.Broker.Dir(), gb(free), gb(need))
+		return fmt.Errorf("%s: %s has %.1f GB free, %.1f GB are needed: ask for fewer messages (--messages), or name a folder on a larger disk in the testbed file",
+			s.Broker.Name(), s.Broker.Dir(), gb(free), gb(need))
 	}
 	s.dir = path.Join(s.Broker.Dir(), t.attempt.ID)
 	if err := s.Broker.RemoveAll(ctx, s.dir); err != nil {
@@ -113,13 +114,17 @@ func (s *session) tryStart(ctx context.Context, t *trial) error {
 	server, err := d.Start(starting, s.Broker, s.dir, t.system.Options)
 	if err != nil {
 		if starting.Err() != nil && ctx.Err() == nil {
-			return fmt.Errorf("%s took no requests within %v of its start: %w", t.system.Driver, s.Start, err)
+			return fmt.Errorf("%s took no requests within %v of its start (what it logged is kept in %s): %w", t.system.Driver, s.Start, s.logFolder(), err)
 		}
 		return fmt.Errorf("starting %s: %w", t.system.Driver, err)
 	}
 	s.server = server
 	return nil
 }
+
+// logFolder names the folder in the result that takes the server's logs, which
+// is that of the produce, also when the server is consumed from.
+func (s *session) logFolder() string { return path.Join("logs", path.Base(s.dir)) }
 
 // stop ends the server if there is one, keeps its logs and removes its data,
 // also when ctx has ended; it is then in a hurry.
