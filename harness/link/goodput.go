@@ -150,38 +150,27 @@ func (a *answers) next(ctx context.Context, p host.Process, into any) error {
 	return nil
 }
 
-// Measured is the goodput of a link both ways, in 10^6 bits a second.
-type Measured struct {
-	ClientToBroker, BrokerToClient float64
-}
-
 // Measure measures the link both ways, one after the other, and refuses one
 // that does not give TCP, within 5 %, what a wire of rateMbps gives; 0 takes
-// any. What it finds is written to out as it comes. With an error about the
-// rate, the values are those that were measured last.
-func Measure(ctx context.Context, client, broker host.Host, rateMbps int, out io.Writer) (Measured, error) {
-	var m Measured
-	for _, way := range []struct {
-		from, to host.Host
-		mbps     *float64
-	}{{client, broker, &m.ClientToBroker}, {broker, client, &m.BrokerToClient}} {
+// any. What it finds is written to out as it comes.
+func Measure(ctx context.Context, client, broker host.Host, rateMbps int, out io.Writer) error {
+	for _, way := range []struct{ from, to host.Host }{{client, broker}, {broker, client}} {
 		for try := 1; ; try++ {
 			mbps, err := Goodput(ctx, way.from, way.to, measureTime)
 			if err != nil {
-				return m, err
+				return err
 			}
-			*way.mbps = mbps
 			fmt.Fprintf(out, "TCP goodput from %s to %s: %.0f Mbit/s\n", way.from.Name(), way.to.Name(), mbps)
 			err = judge(mbps, rateMbps)
 			if err == nil {
 				break
 			}
 			if try == measureTries {
-				return m, fmt.Errorf("the link from %s to %s %w (measured %d times)", way.from.Name(), way.to.Name(), err, try)
+				return fmt.Errorf("the link from %s to %s %w (measured %d times)", way.from.Name(), way.to.Name(), err, try)
 			}
 		}
 	}
-	return m, nil
+	return nil
 }
 
 // judge says whether a measured goodput is that of a wire of that rate.

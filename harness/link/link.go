@@ -32,7 +32,6 @@ func Up(ctx context.Context, c Config, out io.Writer) error {
 	t := tool{out}
 	ends := []End{c.Client, c.Broker}
 	states := make([]namespaceState, len(ends))
-	made := false
 	for i, e := range ends {
 		s, err := inspect(ctx, e.Namespace)
 		if err != nil {
@@ -42,16 +41,21 @@ func Up(ctx context.Context, c Config, out io.Writer) error {
 			return fmt.Errorf("the network namespace %s is there but was not made by testbed: remove it (\"ip netns delete %s\") or give the testbed file another name", e.Namespace, e.Namespace)
 		}
 		states[i] = s
-		made = made || !s.exists
 	}
 	err := t.make(ctx, c, states)
-	if err == nil || !made {
-		return err
+	if err == nil {
+		return nil
 	}
-	// Half a link is no use; the cause is what matters.
+	// Half a link is no use; the cause is what matters. What was there may be in
+	// use.
 	dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), downWait)
 	defer cancel()
-	return errors.Join(err, Down(dctx, c, out))
+	for i, e := range ends {
+		if !states[i].exists {
+			err = errors.Join(err, t.remove(dctx, e.Namespace))
+		}
+	}
+	return err
 }
 
 func (t tool) make(ctx context.Context, c Config, states []namespaceState) error {

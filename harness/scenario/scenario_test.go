@@ -171,7 +171,7 @@ func TestSmoke(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sel.Messages != 20_000 || sel.Repeat != 1 || sel.Cap != 20*time.Second || len(sel.Scenarios) != 2 {
+	if sel.Messages != 20_000 || sel.Repeat != 1 || sel.Cap != 60*time.Second || len(sel.Scenarios) != 2 {
 		t.Errorf("%d messages, %d times, cap %v, %v", sel.Messages, sel.Repeat, sel.Cap, ids(sel))
 	}
 	for _, s := range sel.Scenarios {

@@ -15,12 +15,8 @@ import (
 // maxTestbedBytes is far more than a testbed file takes.
 const maxTestbedBytes = 64 << 10
 
-// BuiltIn is what messages call the testbed that needs no file.
-const BuiltIn = "built-in testbed"
-
 // Testbed is two hosts and the link between them.
 type Testbed struct {
-	Name string // the file's path, or BuiltIn
 	Kind host.Kind
 	// The two machines. With Kind SSH the client host may be this machine, and
 	// then is of kind Local.
@@ -77,9 +73,7 @@ type (
 // network namespaces of this machine.
 func LoadTestbed(path string) (Testbed, error) {
 	if path == "" {
-		t, err := testbedFile{Kind: string(host.Namespace)}.build("")
-		t.Name = BuiltIn
-		return t, err
+		return testbedFile{Kind: string(host.Namespace)}.build("")
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -105,7 +99,6 @@ func parseTestbed(path string, text []byte) (Testbed, error) {
 	if err != nil {
 		return Testbed{}, fmt.Errorf("%s: %w", path, err)
 	}
-	t.Name = path
 	return t, nil
 }
 

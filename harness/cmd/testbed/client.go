@@ -37,7 +37,7 @@ Example:
   testbed client < specification.json
 `)
 	}
-	if err := parseHiddenFlags(flags, args); err != nil {
+	if err := parseFlags(flags, args); err != nil {
 		return err
 	}
 	return runner.RunClient(ctx, std.In, std.Out, drivers())

@@ -83,7 +83,10 @@ func settings(ctx context.Context, plan runner.Plan, sys scenario.System) ([]res
 	if err != nil {
 		return nil, err
 	}
-	given, err := d.Settings(ctx, plan.Broker, sys.Options)
+	var given []driver.Setting
+	if err = d.Check(ctx, plan.Broker, sys.Options); err == nil {
+		given, err = d.Settings(ctx, plan.Broker, sys.Options)
+	}
 	missing := ""
 	if errors.Is(err, driver.ErrNotInstalled) {
 		missing, err = "not installed", nil

@@ -35,7 +35,7 @@ Example:
   testbed doctor --testbed my-testbed.toml
 `)
 	}
-	if err := parseHiddenFlags(flags, args); err != nil {
+	if err := parseFlags(flags, args); err != nil {
 		return err
 	}
 	if *messages <= 0 {

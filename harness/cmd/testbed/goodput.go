@@ -31,7 +31,7 @@ func runGoodputReceive(ctx context.Context, args []string, std stdio) error {
 		fmt.Fprintf(std.Err, "testbed goodput-receive prints the port it listens on, and then the bytes and seconds it counted, as JSON lines.\n\n%s\n"+
 			"Example:\n  testbed goodput-receive --listen 192.168.7.2:0 --duration 3s\n", flags.FlagUsages())
 	}
-	if err := parseHiddenFlags(flags, args); err != nil {
+	if err := parseFlags(flags, args); err != nil {
 		return err
 	}
 	if *d <= 0 {
@@ -56,7 +56,7 @@ func runGoodputSend(ctx context.Context, args []string, std stdio) error {
 		fmt.Fprintf(std.Err, "testbed goodput-send sends to a \"testbed goodput-receive\" until that has enough.\n\n%s\n"+
 			"Example:\n  testbed goodput-send --to 192.168.7.2:34567\n", flags.FlagUsages())
 	}
-	if err := parseHiddenFlags(flags, args); err != nil {
+	if err := parseFlags(flags, args); err != nil {
 		return err
 	}
 	if *to == "" {

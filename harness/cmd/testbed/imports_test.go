@@ -63,7 +63,7 @@ var allowed = []struct {
 	{"harness/driver/drivertest", []string{"harness/driver", "harness/host", "harness/workload"}},
 	{"harness/host/hosttest", []string{"harness/host", "harness/link"}},
 	{"harness/scenario", []string{"scenarios", "harness/driver", "harness/host", "harness/link", "results/resultfile"}},
-	{"harness/runner", []string{"harness/scenario", "harness/driver", "harness/workload", "harness/measure", "harness/env", "harness/host", "harness/link", "results/resultfile"}},
+	{"harness/runner", []string{"harness/scenario", "harness/driver", "harness/workload", "harness/measure", "harness/host", "results/resultfile"}},
 
 	// The systems compared. None knows another one.
 	{"compare/internal/...", []string{"harness/driver", "harness/host"}},

@@ -32,7 +32,7 @@ Example:
   testbed list --json
 `)
 	}
-	if err := parseHiddenFlags(flags, args); err != nil {
+	if err := parseFlags(flags, args); err != nil {
 		return err
 	}
 	entries, err := scenario.NewLibrary(scenarios.Files).List()

@@ -29,7 +29,7 @@ func runRawServer(ctx context.Context, args []string, std stdio) error {
 		fmt.Fprintf(std.Out, "testbed rawserver serves the physical limit of link and disk until it is stopped.\n\n%s\n"+
 			"Example:\n  testbed rawserver --listen 10.0.0.2:9000 --path file --dir /var/tmp/limit\n", flags.FlagUsages())
 	}
-	if err := parseHiddenFlags(flags, args); err != nil {
+	if err := parseFlags(flags, args); err != nil {
 		return err
 	}
 	cfg.Path = rawlimit.Path(*path)

@@ -115,7 +115,7 @@ func (f *runFlags) selection() (scenario.Selection, error) {
 
 func runRun(ctx context.Context, args []string, std stdio) (err error) {
 	f := newRunFlags(std)
-	if err := parseHiddenFlags(f.set, args); err != nil {
+	if err := parseFlags(f.set, args); err != nil {
 		return err
 	}
 	if err := f.check(); err != nil {
@@ -134,6 +134,15 @@ func runRun(ctx context.Context, args []string, std stdio) (err error) {
 	sel, err := f.selection()
 	if err != nil {
 		return err
+	}
+	if earlier != nil && complete(*earlier, sel) {
+		fmt.Fprintf(std.Err, "Every attempt of %s is valid: nothing is left to be measured.\n", f.resume)
+		return f.conclude(f.resume, std)
+	}
+	if earlier == nil {
+		if err := takesFiles(f.out); err != nil {
+			return err
+		}
 	}
 	client, broker, closeHosts, err := openHosts(ctx, tb)
 	if err != nil {
@@ -172,8 +181,8 @@ func (f *runFlags) measure(ctx context.Context, plan runner.Plan, std stdio) err
 	if sel.Cap > 0 {
 		limit = fmt.Sprintf("at most %v each", sel.Cap)
 	}
-	fmt.Fprintf(std.Err, "%s: %d messages an attempt, %d repetitions, %s, seed %d\nThis takes about %s. Results go to %s\n",
-		strings.Join(sel.Names, ", "), sel.Messages, sel.Repeat, limit, plan.Seed, minutes(estimate), dir)
+	fmt.Fprintf(std.Err, "%s: %d messages an attempt, %s, %s, seed %d\nThis takes about %s. Results go to %s\n",
+		strings.Join(sel.Names, ", "), sel.Messages, repetitions(sel.Repeat), limit, plan.Seed, minutes(estimate), dir)
 	for _, s := range sel.Scenarios {
 		for _, sys := range s.Systems {
 			if held := sys.LongestRun(sel.Cap); held > 0 && (sel.Cap == 0 || held < sel.Cap) {
@@ -186,16 +195,30 @@ func (f *runFlags) measure(ctx context.Context, plan runner.Plan, std stdio) err
 	runErr := runner.Run(ctx, plan)
 	show.close()
 	if errors.Is(runErr, runner.ErrInterrupted) {
-		where := ""
-		if *f.testbed != "" {
-			where = "--testbed " + *f.testbed + " "
-		}
-		return fmt.Errorf("interrupted; what was measured is kept. Go on with:\n  testbed run %s--resume %s", where, dir)
+		return fmt.Errorf("interrupted; what was measured is kept. Go on with:\n  %s", f.goOn(plan.Client.Kind(), dir))
 	}
 	if runErr != nil {
 		return runErr
 	}
 	return f.conclude(dir, std)
+}
+
+// goOn is the command that goes on with the run in dir. "make bench" removes
+// the emulated hosts at its end, so they are made again; where they are there,
+// that changes nothing.
+func (f *runFlags) goOn(kind host.Kind, dir string) string {
+	where := ""
+	if *f.testbed != "" {
+		where = " --testbed " + *f.testbed
+	}
+	line := "testbed run" + where + " --resume " + dir
+	if kind == host.Namespace {
+		line = "testbed up" + where + " && " + line
+	}
+	if f.figures {
+		line += " --figures"
+	}
+	return line
 }
 
 // conclude prints the tables, draws the figures if that was asked for, and
@@ -222,22 +245,42 @@ func (f *runFlags) conclude(dir string, std stdio) error {
 	return verdictOf(r.Run)
 }
 
+// takesFiles looks before anything is measured whether results can be written
+// to a folder, which it makes.
+func takesFiles(folder string) error {
+	err := os.MkdirAll(folder, 0o755)
+	if err == nil {
+		var probe *os.File
+		if probe, err = os.CreateTemp(folder, ".writable-"); err == nil {
+			err = errors.Join(probe.Close(), os.Remove(probe.Name()))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("results cannot be written to %s: %w: name another folder with --out", folder, err)
+	}
+	return nil
+}
+
+// complete says whether a run has everything that was selected.
+func complete(run resultfile.Run, sel scenario.Selection) bool {
+	for _, s := range sel.Scenarios {
+		for _, sys := range s.Systems {
+			for r := 1; r <= sel.Repeat; r++ {
+				if _, ok := run.ValidAttempt(s.Name, sys.ID, r); !ok {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
 // verdictOf is an error if a system lacks a valid attempt of a repetition. An
 // attempt that failed and was made again is no fault.
 func verdictOf(run resultfile.Run) error {
-	type place struct {
-		scenario, system string
-		repetition       int
-	}
-	valid := map[place]bool{}
-	for _, a := range run.Attempts {
-		if a.Outcome == resultfile.Valid {
-			valid[place{a.Scenario, a.System, a.Repetition}] = true
-		}
-	}
 	var bad []string
 	for _, a := range run.Attempts {
-		if !valid[place{a.Scenario, a.System, a.Repetition}] {
+		if _, ok := run.ValidAttempt(a.Scenario, a.System, a.Repetition); !ok {
 			bad = append(bad, fmt.Sprintf("  %s: %s: %s", a.ID, a.Outcome, a.Reason))
 		}
 	}
@@ -284,6 +327,13 @@ func openHosts(ctx context.Context, tb scenario.Testbed) (client, broker host.Ho
 		return nil, nil, nil, errors.Join(err, closeHost(ctx, client))
 	}
 	return client, broker, func() error { return errors.Join(closeHost(ctx, client), closeHost(ctx, broker)) }, nil
+}
+
+func repetitions(n int) string {
+	if n == 1 {
+		return "1 repetition"
+	}
+	return fmt.Sprintf("%d repetitions", n)
 }
 
 // minutes writes a duration as people say it.

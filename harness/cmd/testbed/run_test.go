@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,8 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"kafkalab/harness/driver"
+	"kafkalab/harness/host"
 	"kafkalab/harness/host/hosttest"
 	"kafkalab/harness/runner"
+	"kafkalab/harness/scenario"
 	"kafkalab/results/resultfile"
 )
 
@@ -197,11 +201,92 @@ func TestInterruptAndResume(t *testing.T) {
 		t.Errorf("after going on: %d valid, %+v", valid, after.Run)
 	}
 
+	// What is complete is shown at once: nothing is measured, no host is opened.
+	got = callTestbed(t, bin, "run", "--testbed", tb, "--resume", r.Dir)
+	if got.status != 0 || !strings.Contains(got.err, "nothing is left to be measured") || strings.Contains(got.err, "goodput") || !strings.Contains(got.out, "Null driver again") {
+		t.Errorf("going on with a complete run: exit status %d\n%s%s", got.status, got.out, got.err)
+	}
+	if again := theRun(t, out); len(again.Run.Attempts) != len(after.Run.Attempts) {
+		t.Errorf("%d attempts, before %d", len(again.Run.Attempts), len(after.Run.Attempts))
+	}
+
 	if err := os.WriteFile(path, append([]byte("# changed\n"), mustRead(t, path)...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := callTestbed(t, bin, "run", "--testbed", tb, "--resume", r.Dir); got.status != 1 || !strings.Contains(got.err, "the scenario ceiling was changed") {
+	if got := callTestbed(t, bin, "run", "--testbed", tb, "--resume", r.Dir, "--repeat", "3"); got.status != 1 || !strings.Contains(got.err, "the scenario ceiling was changed") {
 		t.Errorf("a changed scenario: exit status %d, %s", got.status, got.err)
+	}
+}
+
+// A folder that takes no files is refused before anything is measured.
+func TestRunRefusesAFolderThatTakesNoFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// /proc refuses even root.
+	for _, folder := range []string{file, filepath.Join(file, "below"), "/proc/kafkalab"} {
+		var out, errs bytes.Buffer
+		status := realMain(t.Context(), []string{"run", "--testbed", localTestbed(t), "--scenario", nullScenario(t, "ceiling"), "--out", folder}, stdio{strings.NewReader(""), &out, &errs})
+		if status != 1 || !strings.Contains(errs.String(), folder) || !strings.Contains(errs.String(), "--out") || strings.Contains(errs.String(), "goodput") {
+			t.Errorf("%s: exit status %d, %s", folder, status, errs.String())
+		}
+	}
+	folder := filepath.Join(t.TempDir(), "a", "b")
+	if err := takesFiles(folder); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+func TestGoOn(t *testing.T) {
+	for _, c := range []struct {
+		kind    host.Kind
+		testbed string
+		figures bool
+		want    string
+	}{
+		{host.Namespace, "", true, "testbed up && testbed run --resume dir --figures"},
+		{host.Namespace, "my.toml", false, "testbed up --testbed my.toml && testbed run --testbed my.toml --resume dir"},
+		{host.SSH, "my.toml", true, "testbed run --testbed my.toml --resume dir --figures"},
+	} {
+		f := &runFlags{testbed: &c.testbed, figures: c.figures}
+		if got := f.goOn(c.kind, "dir"); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}
+
+// absent is a driver whose system is not installed, so that it knows nothing of
+// its version.
+type absent struct {
+	driver.Null
+	check error
+}
+
+func (absent) Name() string { return "absent" }
+
+func (a absent) Check(context.Context, host.Host, driver.Options) error { return a.check }
+
+func (absent) Settings(context.Context, host.Host, driver.Options) ([]driver.Setting, error) {
+	return nil, errors.New("no program knows its version")
+}
+
+// A system that is not installed is described as such, and does not keep the
+// others from being measured.
+func TestSettingsOfWhatIsNotInstalled(t *testing.T) {
+	d := absent{driver.NewNull(), fmt.Errorf("%w: the package x has it", driver.ErrNotInstalled)}
+	plan := runner.Plan{Drivers: driver.NewTable(d)}
+	rows, err := settings(t.Context(), plan, scenario.System{Driver: "absent"})
+	if err != nil || len(rows) != len(driver.SettingRows) || rows[0].Value != "not installed" {
+		t.Errorf("%v, %v", rows, err)
+	}
+	d.check = nil
+	plan.Drivers = driver.NewTable(d)
+	if _, err := settings(t.Context(), plan, scenario.System{Driver: "absent"}); err == nil || !strings.Contains(err.Error(), "no program knows") {
+		t.Errorf("an error of another kind: %v", err)
 	}
 }
 

@@ -31,7 +31,7 @@ func runSample(ctx context.Context, args []string, std stdio) error {
 		fmt.Fprintf(std.Out, "testbed sample prints this host's resources as JSON lines until its standard input ends.\n\n%s\n"+
 			"Example:\n  testbed sample --device eth0 --disk-path /var/lib --interval 1s\n", flags.FlagUsages())
 	}
-	if err := parseHiddenFlags(flags, args); err != nil {
+	if err := parseFlags(flags, args); err != nil {
 		return err
 	}
 	if *interval <= 0 {
@@ -45,8 +45,8 @@ func runSample(ctx context.Context, args []string, std stdio) error {
 	return sampler.Run(untilEOF(ctx, std.In), *interval, func(s resultfile.Sample) error { return out.Encode(s) })
 }
 
-// parseHiddenFlags parses the flags of a command that takes no arguments.
-func parseHiddenFlags(flags *pflag.FlagSet, args []string) error {
+// parseFlags parses the flags of a command that takes no arguments.
+func parseFlags(flags *pflag.FlagSet, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		if err == pflag.ErrHelp {
 			return err

@@ -105,12 +105,31 @@ func (r *running) wantStatus(limit time.Duration, status int) called {
 	return got
 }
 
+// upTries is how many times "up" is called on a machine that is busy.
+const upTries = 5
+
+// up makes the emulated hosts. It is called again when the link does not give
+// its rate, which a busy machine is to blame for, and not what is tested here.
+func (s *site) up() {
+	s.t.Helper()
+	for try := 1; ; try++ {
+		got := startTestbed(s.t, s, "up", "--testbed", s.file).end(time.Minute)
+		if got.status == 0 {
+			return
+		}
+		if try == upTries || !strings.Contains(got.err, "a wire of ") {
+			s.t.Fatalf("up: exit status %d\n%s%s", got.status, got.out, got.err)
+		}
+		s.t.Logf("up, try %d: %s", try, got.err)
+	}
+}
+
 // The whole path over two emulated hosts: what "make smoke" does, and then
 // what a user does with the result.
 func TestSmokeOverNamespaces(t *testing.T) {
 	file := hosttest.NamespaceTestbed(t)
 	s := newSite(t, file, hosttest.Programs(t, "testbed", "kafka"))
-	startTestbed(t, s, "up", "--testbed", file).wantStatus(time.Minute, 0)
+	s.up()
 	before := s.traces()
 	r := smoke(t, s)
 	s.wantOnly(before)

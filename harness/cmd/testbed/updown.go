@@ -41,7 +41,7 @@ Example:
   sudo testbed up
 `)
 	}
-	if err := parseHiddenFlags(flags, args); err != nil {
+	if err := parseFlags(flags, args); err != nil {
 		return err
 	}
 	tb, err := scenario.LoadTestbed(*file)
@@ -83,8 +83,7 @@ func measureLink(ctx context.Context, tb scenario.Testbed, std stdio) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, closeHost(ctx, broker)) }()
-	_, err = link.Measure(ctx, client, broker, tb.Link.RateMbps, std.Out)
-	return err
+	return link.Measure(ctx, client, broker, tb.Link.RateMbps, std.Out)
 }
 
 func closeHost(ctx context.Context, h host.Host) error {
@@ -109,7 +108,7 @@ Example:
   sudo testbed down
 `)
 	}
-	if err := parseHiddenFlags(flags, args); err != nil {
+	if err := parseFlags(flags, args); err != nil {
 		return err
 	}
 	tb, err := scenario.LoadTestbed(*file)

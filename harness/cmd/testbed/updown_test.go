@@ -78,7 +78,7 @@ func TestUpDoctorDown(t *testing.T) {
 	if again := callTestbed(t, bin, "up", "--testbed", file); again.status != 0 || !strings.Contains(again.err, "already") || strings.Contains(again.err, "ip ") {
 		t.Errorf("up again: %+v", again)
 	}
-	doctor := callTestbed(t, bin, "doctor", "--json", "--testbed", file)
+	doctor := callTestbed(t, bin, "doctor", "--json", "--testbed", file, "--messages", "1000")
 	var findings []env.Finding
 	if err := json.Unmarshal([]byte(doctor.out), &findings); err != nil || doctor.status != 0 || len(findings) < 5 {
 		t.Errorf("doctor: %+v, %v", doctor, err)
