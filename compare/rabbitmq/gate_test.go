@@ -6,6 +6,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -28,7 +30,13 @@ func TestGateCounts(t *testing.T) {
 		stream = appendFrame(stream, 8, 0) // heartbeat
 	}
 	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	if given := os.Getenv("SEED"); given != "" {
+		var err error
+		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
+			t.Fatalf("SEED: %v", err)
+		}
+	}
+	t.Logf("SEED=%d makes the same pieces again", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for _, most := range []int{1, 2, 7, 8, 100, len(stream)} {
 		g := newGate(nil, 1)
