@@ -44,8 +44,10 @@ type Recorder struct {
 }
 
 // NewRecorder returns a recorder of messages of payloadBytes bytes (at least
-// 1). It calls emit with every point, one call at a time and in order; emit
-// must be quick and must not call the recorder. interval is the time between
+// 1). It calls emit with every point, one call at a time and in order. While
+// emit runs, no other point is taken: the next one is late by as long as emit
+// takes, which may wait for whoever reads the points. It must not call the
+// recorder. interval is the time between
 // two points, above 0 and at most [MaxInterval].
 //
 // When work is [resultfile.Consume], a message that was added has arrived.
