@@ -317,6 +317,41 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// TestDamageInAChunk: what NextChunk hands out behind damage is nothing, until
+// the stream is moved.
+func TestDamageInAChunk(t *testing.T) {
+	log := encode(0, 10, numbered)
+	size := message.EntrySize(len(numbered(0)))
+	log[6*size-1] ^= 1
+	f := newFake(t, func(f *fakeBroker) { f.log = log })
+	s := open(t, f.addr, func(c *consumer.PartitionConfig) { c.MaxWait, c.FetchBytes = quick, 7*size })
+	it, err := s.NextChunk(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for it.Next() {
+	}
+	at := it.NextOffset()
+	if !errors.Is(it.Err(), message.ErrCRC) || at != int64(5*size) {
+		t.Fatalf("the chunk ends at %d with %v", at, it.Err())
+	}
+	for range 2 {
+		if it, err := s.NextChunk(testContext(t)); !errors.Is(err, message.ErrCRC) {
+			t.Errorf("a chunk from offset %d, error %v", it.Offset(), err)
+		}
+		if _, err := s.Next(testContext(t)); !errors.Is(err, message.ErrCRC) {
+			t.Errorf("Next: %v", err)
+		}
+	}
+	if s.ConsumedOffset() != at {
+		t.Errorf("consumed offset %d, want %d", s.ConsumedOffset(), at)
+	}
+	if err := s.SeekTo(at + int64(size)); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, s, 6, 4, numbered, at+int64(size))
+}
+
 // quick is the shortest wait that a stream asks a broker for.
 const quick = 500 * time.Millisecond
 

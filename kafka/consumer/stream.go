@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -31,6 +32,7 @@ type Stream struct {
 	consumed atomic.Int64
 	handed   int64            // the offset behind what the application holds
 	it       message.Iterator // over the complete messages of the current chunk
+	chunkErr error            // the damage that the application met in the last chunk of NextChunk
 	failed   error            // why the stream cannot go on from here, or nil
 
 	// tail holds the bytes of the log from offset base on that are in no chunk
@@ -113,6 +115,7 @@ func (s *Stream) moveTo(offset int64) {
 	s.buf, s.tail, s.receiving = s.buf[:0], nil, true
 	s.dropAhead()
 	s.it = message.Set(nil).Iterate(offset)
+	s.chunkErr = nil
 }
 
 // Next returns the next message. It blocks until there is one, ctx ends or the
@@ -122,11 +125,11 @@ func (s *Stream) moveTo(offset int64) {
 // ([ErrTooLarge]), and an offset out of range under [ResetFail]
 // ([wire.CodeOffsetOutOfRange]). After other errors a further call tries again.
 func (s *Stream) Next(ctx context.Context) (Message, error) {
-	s.consumed.Store(s.handed)
+	s.handBack()
 	if err := ctx.Err(); err != nil {
 		return Message{}, err
 	}
-	for !s.it.Next() {
+	for s.chunkErr != nil || !s.it.Next() {
 		if err := s.advance(ctx); err != nil {
 			return Message{}, err
 		}
@@ -142,28 +145,39 @@ func (s *Stream) Next(ctx context.Context) (Message, error) {
 
 // NextChunk returns all messages that have been fetched and not yet been
 // handed out, at least one; it blocks like Next. The application walks them
-// and must look at [message.Iterator.Err] at the end. They are valid until the
-// next call, which also counts them as consumed.
+// and must look at [message.Iterator.Err] at the end: damage that it has met
+// there is the error of further calls, as it is with Next. They are valid until
+// the next call, which also counts them as consumed.
 func (s *Stream) NextChunk(ctx context.Context) (message.Iterator, error) {
-	s.consumed.Store(s.handed)
+	s.handBack()
 	if err := ctx.Err(); err != nil {
 		return message.Iterator{}, err
 	}
-	for len(s.it.Rest()) == 0 {
+	for s.chunkErr != nil || len(s.it.Rest()) == 0 {
 		if err := s.advance(ctx); err != nil {
 			return message.Iterator{}, err
 		}
 	}
 	rest := message.Set(s.it.Rest())
 	chunk := rest.Iterate(s.it.NextOffset())
+	chunk.ReportTo(&s.chunkErr)
 	s.handed = s.it.NextOffset() + int64(len(rest))
 	s.it = message.Set(nil).Iterate(s.handed)
 	return chunk, nil
 }
 
+// handBack counts what the application holds as consumed, of a chunk what comes
+// before any damage.
+func (s *Stream) handBack() {
+	if corrupt, ok := s.chunkErr.(*message.CorruptError); ok {
+		s.handed = corrupt.Offset
+	}
+	s.consumed.Store(s.handed)
+}
+
 // advance gets the next chunk after the current one has been walked to its end.
 func (s *Stream) advance(ctx context.Context) error {
-	if err := s.it.Err(); err != nil && s.failed == nil {
+	if err := cmp.Or(s.it.Err(), s.chunkErr); err != nil && s.failed == nil {
 		s.failed = s.errorf("%w", err)
 	}
 	if s.life.Err() != nil {

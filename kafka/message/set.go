@@ -33,6 +33,7 @@ type Iterator struct {
 	next  int // position behind the current entry
 	msg   Message
 	err   error
+	tell  *error // see ReportTo
 }
 
 // Next moves to the next complete entry and reports whether there is one. It
@@ -48,6 +49,9 @@ func (it *Iterator) Next() bool {
 			ce.Offset = it.base + int64(it.next)
 		}
 		it.err = err
+		if it.tell != nil {
+			*it.tell = err
+		}
 		return false
 	}
 	if size == 0 {
@@ -76,6 +80,10 @@ func (it *Iterator) Rest() []byte { return it.set[it.next:] }
 
 // Err returns the damage that ended the iteration, or nil: a [*CorruptError].
 func (it *Iterator) Err() error { return it.err }
+
+// ReportTo lets the iterator, and every copy that is made of it from then on,
+// store the damage that it meets in *err too: for one who hands iterators out.
+func (it *Iterator) ReportTo(err *error) { it.tell = err }
 
 // Peek returns the size in bytes of the first entry of b, length field
 // included, without looking at more than its header. It returns 0 when b is
