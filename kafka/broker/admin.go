@@ -38,6 +38,10 @@ func refusal(code wire.Code) error {
 	return code
 }
 
+// maxTopicStates bounds the partitions that one answer describes. Who has more
+// asks for some topics at a time.
+const maxTopicStates = 1 << 18
+
 // topics describes the named topics, or all. When one is not there the code
 // says so, and the others are described nevertheless.
 func (c *conn) topics(body []byte, _ int) error {
@@ -48,20 +52,30 @@ func (c *conn) topics(body []byte, _ int) error {
 	all := c.srv.logs.Topics()
 	names, code := all, wire.CodeNone
 	if len(wanted) > 0 {
-		exists := make(map[string]bool, len(all))
+		const exists, listed = 1, 2
+		known := make(map[string]int, len(all))
 		for _, name := range all {
-			exists[name] = true
+			known[name] = exists
 		}
 		names = nil
 		for _, name := range wanted {
-			if exists[string(name)] {
+			switch known[string(name)] {
+			case exists:
 				names = append(names, string(name))
-			} else {
+				known[string(name)] = listed // one that is named again is described once
+			case listed:
+			default:
 				code = wire.CodeNoSuchTopic
 			}
 		}
 	}
-	var states []wire.TopicState
+	total := 0
+	for _, name := range names {
+		if total += int(c.srv.logs.Partitions([]byte(name))); total > maxTopicStates {
+			return c.answer(wire.CodeBadArgument, nil)
+		}
+	}
+	states := make([]wire.TopicState, 0, total)
 	for _, name := range names {
 		states = c.srv.appendStates(states, name)
 	}

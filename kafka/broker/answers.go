@@ -34,9 +34,9 @@ func (c *conn) startFlush(log *storage.Log, end int64) *flushWait {
 		return nil
 	}
 	f := &flushWait{done: make(chan struct{})}
-	c.helpers.Add(1)
+	c.tasks.Add(1)
 	go func() {
-		defer c.helpers.Done()
+		defer c.tasks.Done()
 		defer close(f.done)
 		if f.err = log.WaitFlushed(c.ctx, end); f.err != nil {
 			c.storageFailed("flush", []byte(log.Topic()), log.Partition(), f.err)
@@ -60,7 +60,7 @@ func (c *conn) answerAcked(a pendingAnswer) error {
 	}
 	if c.answers == nil {
 		c.answers = make(chan pendingAnswer, maxPendingAnswers)
-		c.helpers.Add(1)
+		c.tasks.Add(1)
 		go c.answerer()
 	}
 	c.pending.Add(1)
@@ -93,7 +93,7 @@ func appendAcked(dst []byte, code wire.Code, where wire.AckedRange) []byte {
 // After a failure it goes on taking answers, so that nobody waits for it, and
 // sends none.
 func (c *conn) answerer() {
-	defer c.helpers.Done()
+	defer c.tasks.Done()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	var ready []byte

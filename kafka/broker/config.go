@@ -23,6 +23,9 @@ type Config struct {
 	// Storage is how the partitions are kept.
 	Storage storage.Config
 
+	// MaxMessageBytes bounds the payload of a message (inclusive); a set with a
+	// larger one is not appended.
+	MaxMessageBytes int
 	// MaxRequestBytes bounds the size field of a request (inclusive).
 	MaxRequestBytes int
 	// MaxConnections bounds the connections open at once; one more is
@@ -52,6 +55,10 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// DefaultMaxMessageBytes is the largest payload of a message (0.7's
+// max.message.size).
+const DefaultMaxMessageBytes = 1_000_000
+
 // DefaultConfig returns the settings of a broker that is asked for nothing
 // special: the flush rules of Kafka 0.7's sample configuration, and limits
 // that a healthy client does not meet.
@@ -59,12 +66,12 @@ func DefaultConfig() Config {
 	return Config{
 		Listen: "127.0.0.1:9092",
 		Storage: storage.Config{
-			SegmentBytes:      1 << 30,
+			SegmentBytes:      storage.DefaultSegmentBytes,
 			FlushMessages:     10_000,
 			FlushInterval:     time.Second,
-			DefaultPartitions: 1,
-			MaxMessageBytes:   1_000_000,
+			DefaultPartitions: storage.DefaultPartitions,
 		},
+		MaxMessageBytes: DefaultMaxMessageBytes,
 		MaxRequestBytes: wire.MaxRequestSize,
 		MaxConnections:  10_000,
 		ReadTimeout:     30 * time.Second,
@@ -73,21 +80,27 @@ func DefaultConfig() Config {
 	}
 }
 
-// check reports the first setting that makes no sense.
-func (c *Config) check() error {
+// Check returns an error that names a setting that makes no sense, or nil.
+// [Start] does it too.
+func (c *Config) Check() error {
 	switch {
 	case c.ID < 0:
 		return fmt.Errorf("broker id %d: must be 0 or more", c.ID)
 	case c.LogDir == "":
-		return errors.New("no log directory given")
+		return errors.New("no log folder given")
 	case c.MaxRequestBytes < wire.TypeSize || c.MaxRequestBytes > math.MaxInt32:
 		return fmt.Errorf("largest request of %d bytes: must be from %d to %d", c.MaxRequestBytes, wire.TypeSize, math.MaxInt32)
+	case c.MaxMessageBytes < 1 || c.MaxMessageBytes > c.MaxRequestBytes:
+		return fmt.Errorf("largest message of %d bytes: must be from 1 to the largest request, %d", c.MaxMessageBytes, c.MaxRequestBytes)
 	case c.MaxConnections < 0:
 		return fmt.Errorf("at most %d connections: must be 0 (no bound) or more", c.MaxConnections)
-	case c.SendBufferBytes < 0 || c.ReceiveBufferBytes < 0:
-		return fmt.Errorf("socket buffers of %d and %d bytes: must be 0 (the kernel's choice) or more", c.SendBufferBytes, c.ReceiveBufferBytes)
+	case !validBuffer(c.SendBufferBytes) || !validBuffer(c.ReceiveBufferBytes):
+		return fmt.Errorf("socket buffers of %d and %d bytes: must be from 0 (the kernel's choice) to %d", c.SendBufferBytes, c.ReceiveBufferBytes, math.MaxInt32)
 	case c.IdleTimeout < 0 || c.ReadTimeout < 0 || c.WriteTimeout < 0:
 		return fmt.Errorf("time limits idle %v, read %v, write %v: must be 0 (never) or more", c.IdleTimeout, c.ReadTimeout, c.WriteTimeout)
 	}
-	return nil
+	return c.Storage.Check()
 }
+
+// validBuffer tells whether a size is one that the kernel takes.
+func validBuffer(n int) bool { return n >= 0 && n <= math.MaxInt32 }

@@ -45,9 +45,9 @@ type conn struct {
 	answers chan pendingAnswer
 	pending atomic.Int32  // answers handed over and not sent
 	idle    chan struct{} // a token when pending became 0
-	helpers sync.WaitGroup
+	tasks   sync.WaitGroup
 
-	// Scratch space, kept for the next request.
+	// Scratch space. Between two buffers of requests it holds nothing, see forget.
 	produces []wire.Produce
 	fetches  []wire.Fetch
 	parts    []part
@@ -96,7 +96,7 @@ func (c *conn) run() {
 		c.finishAnswers()
 	}
 	c.close()
-	c.helpers.Wait()
+	c.tasks.Wait()
 	c.in.release()
 	c.srv.ended(c, err)
 }
@@ -143,7 +143,22 @@ func (c *conn) handleBuffered() error {
 	if err != nil {
 		c.finishAnswers()
 	}
+	c.produces, c.fetches, c.parts = forget(c.produces), forget(c.fetches), forget(c.parts)
 	return err
+}
+
+// maxScratch is how many entries of scratch space a connection keeps.
+const maxScratch = 256
+
+// forget empties scratch space for the next buffer of requests. What it held
+// points into the last one, which would stay in memory, however large, while the
+// connection is idle.
+func forget[T any](scratch []T) []T {
+	if cap(scratch) > maxScratch {
+		return nil
+	}
+	clear(scratch[:cap(scratch)])
+	return scratch[:0]
 }
 
 func (c *conn) handleFrames() error {

@@ -129,7 +129,12 @@ func (c *conn) sendParts(several bool) error {
 			continue
 		}
 		if err := c.sendSlice(&p.slice); err != nil {
-			return fmt.Errorf("send %d bytes of a segment: %w", p.slice.Len(), err)
+			f := &c.fetches[i]
+			err = fmt.Errorf("send %d bytes from offset %d on: %w", p.slice.Len(), f.Offset, err)
+			if fromDisk(err) {
+				c.storageFailed("read", f.Topic, f.Partition, err)
+			}
+			return err
 		}
 		p.metrics.bytesOut.Add(float64(p.slice.Len()))
 	}
@@ -153,9 +158,6 @@ func (c *conn) sendSlice(s *storage.Slice) error {
 		return err
 	}
 	if err := c.out.sendFile(fd, s.Position(), s.Len()); err != nil {
-		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.EIO) {
-			c.srv.metrics.storageErrors.Inc()
-		}
 		return err
 	}
 	c.srv.metrics.sentByKernel.Add(float64(s.Len()))
@@ -178,8 +180,7 @@ func (c *conn) copySlice(s *storage.Slice) error {
 	for sent := 0; sent < s.Len(); {
 		n := min(s.Len()-sent, len(buf)-w)
 		if got, err := s.ReadAt(buf[w:w+n], int64(sent)); got < n {
-			c.srv.metrics.storageErrors.Inc()
-			return fmt.Errorf("segment file gave %d of %d bytes: %w", sent+got, s.Len(), err)
+			return fmt.Errorf("%w: it gave %d of %d bytes: %w", errSegment, sent+got, s.Len(), err)
 		}
 		sent += n
 		if err := c.out.send(buf[:w+n], sent < s.Len()); err != nil {
@@ -189,4 +190,18 @@ func (c *conn) copySlice(s *storage.Slice) error {
 	}
 	c.srv.metrics.sentByCopy.Add(float64(s.Len()))
 	return nil
+}
+
+// errSegment says that a segment file did not give what is in the log.
+var errSegment = errors.New("segment file failed")
+
+// fromDisk reports whether a failed sending was the segment file's fault, and
+// not that of the connection, of which sendfile does not tell.
+func fromDisk(err error) bool {
+	for _, e := range []error{errSegment, io.ErrUnexpectedEOF, unix.EIO, unix.EUCLEAN, unix.EBADMSG, unix.ENODATA, unix.ESTALE} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }

@@ -329,10 +329,10 @@ func TestStartFails(t *testing.T) {
 		says   string
 		is     error
 	}{
-		{name: "port in use", change: func(c *broker.Config) { c.Listen = running.HostPort() }, says: running.HostPort(), is: syscall.EADDRINUSE},
-		{name: "metrics port in use", change: func(c *broker.Config) { c.MetricsListen = running.HostPort() }, says: "metrics", is: syscall.EADDRINUSE},
+		{name: "port in use", change: func(c *broker.Config) { c.Listen = running.HostPort() }, says: "give another --listen", is: syscall.EADDRINUSE},
+		{name: "metrics port in use", change: func(c *broker.Config) { c.MetricsListen = running.HostPort() }, says: "give another --metrics-listen", is: syscall.EADDRINUSE},
 		{name: "directory in use", change: func(c *broker.Config) { c.LogDir = running.Config.LogDir }, says: running.Config.LogDir},
-		{name: "no directory", change: func(c *broker.Config) { c.LogDir = "" }, says: "log directory"},
+		{name: "no directory", change: func(c *broker.Config) { c.LogDir = "" }, says: "log folder"},
 		{name: "id", change: func(c *broker.Config) { c.ID = -1 }, says: "-1"},
 		{name: "request limit", change: func(c *broker.Config) { c.MaxRequestBytes = 1 }, says: "1 bytes"},
 		{name: "connections", change: func(c *broker.Config) { c.MaxConnections = -5 }, says: "-5"},

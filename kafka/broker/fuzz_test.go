@@ -24,7 +24,7 @@ func FuzzRequests(f *testing.F) {
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"), uint16(3))
 	srv := memoryBroker(f, func(c *Config) {
 		c.MaxRequestBytes = 1 << 16
-		c.Storage.MaxMessageBytes = 1 << 12
+		c.MaxMessageBytes = 1 << 12
 		c.Storage.SegmentBytes = 256
 	})
 	f.Fuzz(func(t *testing.T, requests []byte, cut uint16) {

@@ -49,7 +49,7 @@ func topicField(name string) []byte {
 // enough to exceed.
 func goldenConfig(c *broker.Config) {
 	c.Storage.DefaultPartitions = 2
-	c.Storage.MaxMessageBytes = 100
+	c.MaxMessageBytes = 100
 	c.MaxRequestBytes = 4096
 }
 

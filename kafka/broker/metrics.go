@@ -26,6 +26,8 @@ type metrics struct {
 
 	messagesIn, topicBytesIn, topicBytesOut *prometheus.CounterVec
 	topics                                  sync.Map // *storage.Log → *topicMetrics
+	topicsMu                                sync.Mutex
+	nowhere                                 *topicMetrics // of deleted topics, in no registry
 
 	requests                   [requestTypes]prometheus.Counter // nil where no type is
 	sentByKernel, sentByCopy   prometheus.Counter
@@ -55,6 +57,8 @@ func newMetrics(s *Server) *metrics {
 	m.messagesIn = vec("kafka_broker_messages_in_total", "Messages appended.", "topic")
 	m.topicBytesIn = vec("kafka_broker_bytes_in_total", "Bytes of message sets appended.", "topic")
 	m.topicBytesOut = vec("kafka_broker_bytes_out_total", "Bytes of message sets sent to consumers.", "topic")
+	uncounted := prometheus.NewCounter(prometheus.CounterOpts{Name: "deleted"})
+	m.nowhere = &topicMetrics{uncounted, uncounted, uncounted}
 	sent := vec("kafka_broker_sent_bytes_total", "Bytes of message sets sent, by the way they took.", "path")
 	m.sentByKernel, m.sentByCopy = sent.WithLabelValues("sendfile"), sent.WithLabelValues("copy")
 	requests := vec("kafka_broker_requests_total", "Requests read.", "type")
@@ -83,6 +87,11 @@ func (m *metrics) topic(log *storage.Log) *topicMetrics {
 	if t, ok := m.topics.Load(log); ok {
 		return t.(*topicMetrics)
 	}
+	m.topicsMu.Lock()
+	defer m.topicsMu.Unlock()
+	if errors.Is(log.Err(), storage.ErrNoSuchTopic) {
+		return m.nowhere // a request that found the log before its deletion
+	}
 	name := log.Topic()
 	t, _ := m.topics.LoadOrStore(log, &topicMetrics{
 		messagesIn: m.messagesIn.WithLabelValues(name),
@@ -94,6 +103,8 @@ func (m *metrics) topic(log *storage.Log) *topicMetrics {
 
 // dropTopic forgets the counters of a topic that was deleted.
 func (m *metrics) dropTopic(name string) {
+	m.topicsMu.Lock()
+	defer m.topicsMu.Unlock()
 	m.topics.Range(func(log, _ any) bool {
 		if log.(*storage.Log).Topic() == name {
 			m.topics.Delete(log)

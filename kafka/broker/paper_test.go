@@ -103,7 +103,7 @@ func TestPaperStatelessBroker(t *testing.T) {
 		}
 	}
 	if after := listing(t, b.Config.LogDir); !bytes.Equal(after, before) {
-		t.Errorf("reading changed the log directory:\n%s\nbefore:\n%s", after, before)
+		t.Errorf("reading changed the log folder:\n%s\nbefore:\n%s", after, before)
 	}
 }
 

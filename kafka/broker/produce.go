@@ -164,7 +164,7 @@ func (c *conn) addSet(p *wire.Produce, pos int) (start int, err error) {
 		g.log, g.metrics = log, c.srv.metrics.topic(log)
 		g.topic, g.number = p.Topic, p.Partition
 	}
-	valid, messages, err := message.Check(p.Set, c.srv.cfg.Storage.MaxMessageBytes)
+	valid, messages, err := message.Check(p.Set, c.srv.cfg.MaxMessageBytes)
 	if err != nil {
 		return 0, err
 	}

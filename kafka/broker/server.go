@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -55,11 +57,11 @@ type Server struct {
 	failure   error // set before done is closed
 }
 
-// Start opens the log directory, recovering it after an unclean stop, and
+// Start opens the log folder, recovering it after an unclean stop, and
 // serves when it returns. ctx bounds the start alone; [Server.Close] ends the
 // broker.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
-	if err := cfg.check(); err != nil {
+	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
 	if cfg.Logger == nil {
@@ -96,22 +98,30 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 // open opens what the server stands on, or nothing.
 func (s *Server) open(ctx context.Context) (err error) {
 	if s.logs, err = storage.Open(ctx, s.cfg.LogDir, s.cfg.Storage); err != nil {
-		return fmt.Errorf("open log directory %s: %w", s.cfg.LogDir, err)
+		return err
 	}
 	s.cfg.Storage = s.logs.Config()
 	s.metrics = newMetrics(s)
 	listen := net.ListenConfig{Control: s.setBuffers}
 	l, err := listen.Listen(ctx, "tcp", s.cfg.Listen)
 	if err != nil {
-		return errors.Join(fmt.Errorf("listen for clients: %w", err), s.logs.Close(ctx))
+		return errors.Join(listenError("clients", "--listen", err), s.logs.Close(ctx))
 	}
 	s.listener = l.(*net.TCPListener)
 	if s.cfg.MetricsListen != "" {
 		if s.web, err = s.listenWeb(ctx); err != nil {
-			return errors.Join(fmt.Errorf("listen for metrics: %w", err), l.Close(), s.logs.Close(ctx))
+			return errors.Join(listenError("metrics", "--metrics-listen", err), l.Close(), s.logs.Close(ctx))
 		}
 	}
 	return nil
+}
+
+// listenError says what to do when an address cannot be had.
+func listenError(what, flag string, err error) error {
+	if errors.Is(err, unix.EADDRINUSE) {
+		return fmt.Errorf("listen for %s: %w: give another %s, or stop the process that has it", what, err, flag)
+	}
+	return fmt.Errorf("listen for %s: %w", what, err)
 }
 
 // setBuffers sets the socket buffers before the listener is bound, as the
@@ -185,7 +195,7 @@ func (s *Server) fail(err error) {
 }
 
 // Close ends the broker: it takes no more connections, handles the requests
-// that have arrived, sends their answers, and closes the log directory with
+// that have arrived, sends their answers, and closes the log folder with
 // everything flushed. Half of the time that ctx leaves, and at most 5 s, is for
 // the connections; those that are not through then are cut off, and the error
 // says how many.
@@ -222,7 +232,7 @@ func (s *Server) shutDown(ctx context.Context) error {
 	errs = append(errs, s.listener.Close(), s.closeWeb(ctx), s.closeConns(ctx, grace))
 	s.tasks.Wait()
 	if err := s.logs.Close(ctx); err != nil {
-		errs = append(errs, fmt.Errorf("close log directory %s: %w", s.cfg.LogDir, err))
+		errs = append(errs, err)
 	}
 	err := errors.Join(errs...)
 	if err != nil {
@@ -250,15 +260,20 @@ func (s *Server) closeConns(ctx context.Context, grace time.Duration) error {
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
-	cut := len(s.conns)
-	for c := range s.conns {
-		c.close()
-	}
+	left := slices.Collect(maps.Keys(s.conns))
 	s.mu.Unlock()
+	cut := len(left)
+	// Each in a goroutine of its own and without the lock: the close of a socket
+	// waits for a system call on it, such as a sendfile whose disk hangs.
+	var closes sync.WaitGroup
+	for _, c := range left {
+		closes.Go(c.close)
+	}
 	s.cancel()
 	timer.Reset(cutOffGrace)
 	select {
 	case <-ended:
+		closes.Wait()
 		if cut == 0 {
 			return nil
 		}

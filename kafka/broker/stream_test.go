@@ -118,7 +118,7 @@ func (st *stepped) feed(piece []byte) error {
 func (st *stepped) end() []byte {
 	st.finishAnswers()
 	st.close()
-	st.helpers.Wait()
+	st.tasks.Wait()
 	st.in.release()
 	all := <-st.answers
 	st.client.Close()
@@ -323,7 +323,7 @@ func seeded(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
-func smallMessages(c *Config) { c.Storage.MaxMessageBytes = streamMaxMessage }
+func smallMessages(c *Config) { c.MaxMessageBytes = streamMaxMessage }
 
 // TestStreamCutEverywhere feeds one stream of requests cut in two at each of
 // its bytes. Neither the answers nor the logs depend on the cut.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -137,6 +138,9 @@ func (c *Conn) Fetch(ctx context.Context, e wire.FetchEntry) (message.Set, error
 	if err := checkFetch(e); err != nil {
 		return nil, err
 	}
+	if err := c.checkAnswer(int(e.MaxBytes)); err != nil {
+		return nil, err
+	}
 	c.out = wire.AppendFetch(c.out[:0], e)
 	set, err := c.call(ctx, Answer{MaxPayload: int(e.MaxBytes)})
 	if err != nil {
@@ -149,7 +153,7 @@ func (c *Conn) Fetch(ctx context.Context, e wire.FetchEntry) (message.Set, error
 // [wire.MaxCount]. Each result has a code of its own. The sets are valid until
 // the next call.
 func (c *Conn) MultiFetch(ctx context.Context, entries []wire.FetchEntry) ([]wire.FetchResult, error) {
-	if err := checkFetches(entries); err != nil {
+	if err := c.checkFetches(entries); err != nil {
 		return nil, err
 	}
 	c.out = wire.AppendMultiFetch(c.out[:0], entries)
@@ -159,14 +163,14 @@ func (c *Conn) MultiFetch(ctx context.Context, entries []wire.FetchEntry) ([]wir
 // WaitFetch is MultiFetch that waits at the broker until minBytes are there
 // over all entries, an entry fails, or maxWait is over.
 func (c *Conn) WaitFetch(ctx context.Context, entries []wire.FetchEntry, maxWait time.Duration, minBytes int32) ([]wire.FetchResult, error) {
-	if err := checkFetches(entries); err != nil {
+	if err := c.checkFetches(entries); err != nil {
 		return nil, err
 	}
 	c.out = wire.AppendWaitFetch(c.out[:0], entries, Millis(maxWait), minBytes)
 	return c.fetchMany(ctx, entries, maxWait)
 }
 
-func checkFetches(entries []wire.FetchEntry) error {
+func (c *Conn) checkFetches(entries []wire.FetchEntry) error {
 	if err := checkCount(len(entries)); err != nil {
 		return err
 	}
@@ -174,6 +178,14 @@ func checkFetches(entries []wire.FetchEntry) error {
 		if err := checkFetch(e); err != nil {
 			return err
 		}
+	}
+	return c.checkAnswer(FetchManyMaxPayload(entries))
+}
+
+// checkAnswer refuses what could have an answer that is too large to be taken.
+func (c *Conn) checkAnswer(maxBytes int) error {
+	if maxBytes > c.cfg.MaxResponseBytes {
+		return fmt.Errorf("%w: fetch whose answer may have %d bytes, at most %d are allowed: ask for less at a time", ErrArgument, maxBytes, c.cfg.MaxResponseBytes)
 	}
 	return nil
 }
@@ -225,6 +237,8 @@ func (c *Conn) Offsets(ctx context.Context, topic string, partition int32, timeM
 func OffsetsMaxPayload(maxCount int32) int { return 4 + 8*int(maxCount) }
 
 // Topics asks for the state of every partition of the named topics, or of all.
+// With an error that is [wire.CodeNoSuchTopic] it returns the states of those
+// that are there.
 func (c *Conn) Topics(ctx context.Context, topics ...string) ([]wire.TopicState, error) {
 	if err := checkCount(len(topics)); err != nil {
 		return nil, err
@@ -235,15 +249,18 @@ func (c *Conn) Topics(ctx context.Context, topics ...string) ([]wire.TopicState,
 		}
 	}
 	c.out = wire.AppendTopics(c.out[:0], topics)
-	payload, err := c.call(ctx, Answer{MaxPayload: c.cfg.MaxResponseBytes})
-	if err != nil {
-		return nil, fmt.Errorf("topics: %w", err)
+	payload, refusal := c.call(ctx, Answer{MaxPayload: c.cfg.MaxResponseBytes})
+	if refusal != nil {
+		refusal = fmt.Errorf("topics: %w", refusal)
+		if !errors.Is(refusal, wire.CodeNoSuchTopic) {
+			return nil, refusal
+		}
 	}
 	states, err := wire.ParseTopicStates(payload)
 	if err != nil {
 		return nil, c.malformed(err)
 	}
-	return states, nil
+	return states, refusal
 }
 
 // CreateTopic creates a topic with a number of partitions at this broker.

@@ -30,7 +30,7 @@ type Broker struct {
 	t testing.TB
 }
 
-// Start starts a broker on a free port of the loopback, with a log directory
+// Start starts a broker on a free port of the loopback, with a log folder
 // that is removed after the test. Unless an option says otherwise it flushes
 // every message, so that a message is visible as soon as a later request on the
 // same connection is answered. What it logs from the level of warnings up is in
@@ -75,7 +75,7 @@ func (b *Broker) Stop() {
 	}
 }
 
-// Restart stops the broker and starts it again with the same log directory and
+// Restart stops the broker and starts it again with the same log folder and
 // address.
 func (b *Broker) Restart() {
 	b.t.Helper()

@@ -177,13 +177,13 @@ type Producer struct {
 	closeErr  error
 
 	mu      sync.Mutex // guards all below; never held over I/O
-	closing bool   // Close has begun
-	ended   bool   // it has settled everything
-	topic   string // the last one that was found legal
-	fill    buffer // what Send encodes into
-	spare   buffer // empty, or being written while writing is set
-	writing bool   // one goroutine writes or connects
-	idle    bool   // the writer goroutine waits for wake
+	closing bool       // Close has begun
+	ended   bool       // it has settled everything
+	topic   string     // the last one that was found legal
+	fill    buffer     // what Send encodes into
+	spare   buffer     // empty, or being written while writing is set
+	writing bool       // one goroutine writes or connects
+	idle    bool       // the writer goroutine waits for wake
 
 	batches   map[batchKey]*batch // asynchronous: open batches, and empty ones for reuse
 	last      *batch              // the one that was used last

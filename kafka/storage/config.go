@@ -35,8 +35,9 @@ func (v Visibility) String() string {
 const (
 	// DefaultSegmentBytes is the size at which a segment is rolled: 1 GiB.
 	DefaultSegmentBytes int64 = 1 << 30
-	// DefaultMaxMessageBytes is the largest payload of a message.
-	DefaultMaxMessageBytes = 1_000_000
+	// DefaultPartitions is the number of partitions of a topic that nobody
+	// created with a number of its own.
+	DefaultPartitions int32 = 1
 	// MaxPartitions is the largest number of partitions of a topic (inclusive).
 	// With it the longest topic name still makes a legal folder name.
 	MaxPartitions = 100_000
@@ -57,12 +58,8 @@ type Config struct {
 	// Visible says when an appended message can be read.
 	Visible Visibility
 	// DefaultPartitions is the number of partitions of topics that nobody
-	// created with a number of their own. Default: 1.
+	// created with a number of their own. Default: [DefaultPartitions].
 	DefaultPartitions int32
-	// MaxMessageBytes is the largest payload, in bytes, that callers may let
-	// through message.Check before they append. The log itself never looks into
-	// a message. Default: [DefaultMaxMessageBytes].
-	MaxMessageBytes int
 	// FS is the file system. Default: the real one.
 	FS vfs.FS
 	// Clock tells the time. Default: the real one.
@@ -71,16 +68,20 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// Check returns an error that names everything that makes no sense in c, with
+// the way out, or nil. [Open] does it too.
+func (c Config) Check() error {
+	_, err := c.withDefaults()
+	return err
+}
+
 // withDefaults fills zero fields in and checks the others.
 func (c Config) withDefaults() (Config, error) {
 	if c.SegmentBytes == 0 {
 		c.SegmentBytes = DefaultSegmentBytes
 	}
 	if c.DefaultPartitions == 0 {
-		c.DefaultPartitions = 1
-	}
-	if c.MaxMessageBytes == 0 {
-		c.MaxMessageBytes = DefaultMaxMessageBytes
+		c.DefaultPartitions = DefaultPartitions
 	}
 	if c.FS == nil {
 		c.FS = vfs.OS()
@@ -103,6 +104,5 @@ func (c Config) withDefaults() (Config, error) {
 	check(c.Visible == VisibleFlushed || c.Visible == VisibleAppended, "visibility %v: give flushed or appended", c.Visible)
 	check(c.DefaultPartitions >= 1 && c.DefaultPartitions <= MaxPartitions,
 		"%d partitions by default: give 1 to %d", c.DefaultPartitions, MaxPartitions)
-	check(c.MaxMessageBytes > 0, "largest message %d bytes: give at least 1", c.MaxMessageBytes)
 	return c, errors.Join(errs...)
 }

@@ -63,9 +63,7 @@ func FuzzTopicsFile(f *testing.F) {
 			table[name] = &topic{created: true, partitions: n}
 		}
 		fsys, _ := newTestFS()
-		if err := fsys.MkdirAll(testDir); err != nil {
-			t.Fatal(err)
-		}
+		mkdirAll(t, fsys, testDir)
 		if err := writeTopics(fsys, testDir, table); err != nil {
 			t.Fatal(err)
 		}

@@ -24,9 +24,12 @@ type Manager struct {
 
 	table atomic.Pointer[topicTable] // replaced under mu, read by anybody
 
-	mu      sync.Mutex // making, creating, deleting, closing; held while the disk works
-	closed  bool
-	deleted int // for names of folders that are about to be removed
+	mu      sync.Mutex  // making, creating, deleting, closing; held while the disk works
+	closed  atomic.Bool // set when Close begins
+	deleted int         // for names of folders that are about to be removed; guarded by mu
+
+	life    context.Context // ends when Close begins
+	endLife context.CancelCauseFunc
 
 	stopFlusher func() // ends the flush timer and waits for it
 	closeOnce   sync.Once
@@ -91,7 +94,7 @@ func (m *Manager) Ensure(topicName string, partition int32) (*Log, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
+	if m.closed.Load() {
 		return nil, fmt.Errorf("topic %q partition %d: %w", topicName, partition, ErrClosed)
 	}
 	table := *m.table.Load()
@@ -168,7 +171,7 @@ func (m *Manager) CreateTopic(name string, partitions int32) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
+	if m.closed.Load() {
 		return fmt.Errorf("topic %q: %w", name, ErrClosed)
 	}
 	table := *m.table.Load()
@@ -189,7 +192,7 @@ func (m *Manager) CreateTopic(name string, partitions int32) error {
 func (m *Manager) DeleteTopic(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
+	if m.closed.Load() {
 		return fmt.Errorf("topic %q: %w", name, ErrClosed)
 	}
 	table := *m.table.Load()
@@ -227,7 +230,7 @@ func (m *Manager) setAside(t *topic) ([]string, error) {
 			continue
 		}
 		l.end(ErrNoSuchTopic)
-		if err := l.endRounds(context.Background()); err != nil {
+		if err := l.endRounds(m.life); err != nil {
 			return removed, err
 		}
 		l.close()

@@ -265,9 +265,7 @@ func TestFolderErrors(t *testing.T) {
 
 func folder(name string) func(*testing.T, *vfs.Mem) {
 	return func(t *testing.T, fsys *vfs.Mem) {
-		if err := fsys.MkdirAll(filepath.Join(testDir, name)); err != nil {
-			t.Fatal(err)
-		}
+		mkdirAll(t, fsys, filepath.Join(testDir, name))
 	}
 }
 
@@ -427,6 +425,65 @@ func TestCloseIsBounded(t *testing.T) {
 	})
 }
 
+// TestCloseBesideChange: neither a deletion that waits for a sync nor the making
+// of a topic that hangs in the disk holds Close up for ever.
+func TestCloseBesideChange(t *testing.T) {
+	t.Run("delete", func(t *testing.T) {
+		fsys, _ := newTestFS()
+		m, l := openTopic(t, fsys, Config{})
+		mustAppend(t, l, []byte("x"))
+		g := newSyncGate(t, fsys)
+		go func() { _ = l.Flush(testContext(t)) }()
+		<-g.arrived
+		deleted := make(chan error, 1)
+		go func() { deleted <- m.DeleteTopic("t") }()
+		eventually(t, "the deletion waits for the sync", func() bool {
+			l.roundMu.Lock()
+			defer l.roundMu.Unlock()
+			return l.roundsOver
+		})
+		ctx, cancel := context.WithTimeout(testContext(t), 50*time.Millisecond)
+		defer cancel()
+		if err := m.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("close: %v", err)
+		}
+		if err := <-deleted; !errors.Is(err, ErrClosed) {
+			t.Errorf("delete: %v", err)
+		}
+		g.pass(t, nil)
+	})
+	t.Run("make", func(t *testing.T) {
+		fsys, _ := newTestFS()
+		m := open(t, fsys, Config{})
+		arrived, release := make(chan struct{}), make(chan struct{})
+		fsys.SetHook(func(op vfs.Op) error {
+			if op.Kind == vfs.OpMkdir {
+				close(arrived)
+				<-release
+			}
+			return nil
+		})
+		made := make(chan error, 1)
+		go func() {
+			_, err := m.Ensure("t", 0)
+			made <- err
+		}()
+		<-arrived
+		ctx, cancel := context.WithCancel(testContext(t))
+		cancel()
+		err := m.Close(ctx)
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("close: %v", err)
+		}
+		wantContains(t, err.Error(), "still being made or deleted")
+		close(release)
+		<-made
+		if _, err := m.Ensure("u", 0); !errors.Is(err, ErrClosed) {
+			t.Errorf("a topic is made after Close: %v", err)
+		}
+	})
+}
+
 // TestCleanMarker: it is gone for good before anything else happens.
 func TestCleanMarker(t *testing.T) {
 	fsys, _ := newTestFS()
@@ -580,11 +637,11 @@ func TestEnsureAfterHalfAttempt(t *testing.T) {
 func TestConfigErrors(t *testing.T) {
 	fsys, _ := newTestFS()
 	_, err := Open(testContext(t), testDir, Config{FS: fsys, SegmentBytes: -1, FlushMessages: -2, FlushInterval: -3,
-		Visible: 4, DefaultPartitions: -5, MaxMessageBytes: -6})
+		Visible: 4, DefaultPartitions: -5})
 	if err == nil {
 		t.Fatal("opened")
 	}
-	wantContains(t, err.Error(), "-1", "-2", "-3ns", "unknown(4)", "-5", "-6")
+	wantContains(t, err.Error(), "-1", "-2", "-3ns", "unknown(4)", "-5")
 	if _, err := fsys.Stat(testDir); err == nil {
 		t.Error("a folder was made")
 	}

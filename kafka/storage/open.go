@@ -31,6 +31,7 @@ func Open(ctx context.Context, dir string, cfg Config) (*Manager, error) {
 		return nil, err
 	}
 	m := &Manager{dir: dir, cfg: cfg}
+	m.life, m.endLife = context.WithCancelCause(context.Background())
 	if err := makeFolder(cfg.FS, dir); err != nil {
 		return nil, fmt.Errorf("make log folder %s: %w", dir, err)
 	}
@@ -262,14 +263,14 @@ func (m *Manager) Close(ctx context.Context) error {
 }
 
 func (m *Manager) close(ctx context.Context) error {
-	m.mu.Lock()
-	m.closed = true
-	m.mu.Unlock()
+	m.closed.Store(true)
+	m.endLife(ErrClosed)
+	changes := m.finishChanges(ctx)
 	m.stopFlusher()
 	logs := m.Logs()
 	errs := make([]error, len(logs))
 	forEach(len(logs), parallelSyncs, func(i int) { errs[i] = logs[i].finish(ctx) })
-	err := errors.Join(errs...)
+	err := errors.Join(append(errs, changes)...)
 	if err == nil {
 		m.putCleanMarker(logs)
 	}
@@ -277,4 +278,22 @@ func (m *Manager) close(ctx context.Context) error {
 		return fmt.Errorf("close log folder %s: %w", m.dir, err)
 	}
 	return nil
+}
+
+// finishChanges waits until no topic is being made or deleted; none will be any
+// more, with closed set. When ctx ends first, the disk hangs, and the goroutine
+// that waits is left behind with the one that it waits for.
+func (m *Manager) finishChanges(ctx context.Context) error {
+	free := make(chan struct{})
+	go func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		close(free)
+	}()
+	select {
+	case <-free:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("a topic is still being made or deleted: %w", context.Cause(ctx))
+	}
 }

@@ -173,6 +173,9 @@ func (l *Log) recover(ctx context.Context, file vfs.File, f segmentFile) (end in
 	}
 	if damage != nil {
 		saved, err := saveCut(ctx, l.cfg.FS, file, f, s.pos)
+		if err != nil && ctx.Err() != nil {
+			return 0, context.Cause(ctx) // the start is given up; that says nothing about the log
+		}
 		if err != nil {
 			return 0, unfit("save what recovery cuts off %s at offset %d: %w: make that possible, such as by making room, and start again",
 				f.path, damage.Offset, err)

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -315,6 +316,28 @@ func TestRecoveryThatCannotSave(t *testing.T) {
 	}
 	if entries, err := fsys.ReadDir(filepath.Dir(segmentPath(0))); err != nil || len(entries) != 1 {
 		t.Errorf("folder holds %v, %v", entries, err)
+	}
+}
+
+// TestRecoveryGivenUp: a start that is called off in the middle of a copy says
+// so, and does not take the partition for one that cannot be served.
+func TestRecoveryGivenUp(t *testing.T) {
+	fsys, _ := newTestFS()
+	torn := set([]byte("a"), []byte("b"))
+	put(t, fsys, segmentPath(0), torn[:len(torn)-1])
+	ctx, cancel := context.WithCancel(testContext(t))
+	fsys.SetHook(func(op vfs.Op) error {
+		if op.Kind == vfs.OpCreate && strings.Contains(op.Path, cutSuffix) {
+			cancel()
+		}
+		return nil
+	})
+	if m, err := Open(ctx, testDir, Config{FS: fsys}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("open: %v, %v", m, err)
+	}
+	fsys.SetHook(nil)
+	if size := fileSize(fsys, segmentPath(0)); size != int64(len(torn)-1) {
+		t.Errorf("%d bytes left", size)
 	}
 }
 

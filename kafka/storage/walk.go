@@ -47,8 +47,9 @@ type Entry struct {
 // Report is what a walk found.
 type Report struct {
 	Path string
-	// Running says that a broker has the folder locked: the last message of a
-	// log may be half written at this moment, which is no damage.
+	// Running says that a broker has the folder locked. A message that the end of
+	// a partition's last segment cuts off is being written then: it is no damage,
+	// and ValidBytes ends before it.
 	Running    bool
 	Partitions []PartitionReport
 }
@@ -74,7 +75,7 @@ type SegmentReport struct {
 	Messages   int64 // sound ones, compressed sets counted as one
 	ValidBytes int64 // up to the end of the last sound message before any damage
 	// Damage says where and why the walk of this file ended early, nil if it did
-	// not. Nothing behind it can be read.
+	// not (see [Report.Running]). Nothing behind it can be read.
 	Damage *message.CorruptError
 }
 
@@ -221,8 +222,8 @@ func (w *walk) partition(path string) error {
 	if r.Cuts, err = w.cuts(path); err != nil {
 		r.Err = errors.Join(r.Err, err)
 	}
-	for _, f := range files {
-		if err := w.segment(r, f); err != nil {
+	for i, f := range files {
+		if err := w.segment(r, f, i == len(files)-1); err != nil {
 			return err
 		}
 	}
@@ -268,11 +269,14 @@ func (w *walk) oneSegment(path string, size int64) error {
 		p.Topic, p.Partition = topic, partition
 	}
 	w.report.Partitions = []PartitionReport{p}
-	return w.segment(&w.report.Partitions[0], segmentFile{base: base, path: path, size: size})
+	files, err := listSegments(w.fs, dir)
+	last := err != nil || len(files) == 0 || files[len(files)-1].base <= base
+	return w.segment(&w.report.Partitions[0], segmentFile{base: base, path: path, size: size}, last)
 }
 
-// segment walks over one segment file and adds it to the report.
-func (w *walk) segment(p *PartitionReport, f segmentFile) (err error) {
+// segment walks over one segment file and adds it to the report. last says that
+// it is its partition's last one, to which a broker may be writing.
+func (w *walk) segment(p *PartitionReport, f segmentFile, last bool) (err error) {
 	file, err := w.fs.Open(f.path)
 	if err != nil {
 		p.Err = errors.Join(p.Err, err)
@@ -298,6 +302,9 @@ func (w *walk) segment(p *PartitionReport, f segmentFile) (err error) {
 		}
 		return visitErr
 	})
+	if last && w.report.Running && r.Damage != nil && errors.Is(r.Damage, ErrTorn) {
+		r.Damage = nil
+	}
 	if err != nil && visitErr == nil && w.ctx.Err() == nil {
 		// The file cannot be read here; the others perhaps can.
 		p.Err, err = errors.Join(p.Err, fmt.Errorf("%s: %w", f.path, err)), nil

@@ -188,3 +188,72 @@ func TestWalkBesideBroker(t *testing.T) {
 		t.Error("verify has made a lock file")
 	}
 }
+
+// TestWalkBesideWriting: what a broker is just writing is no damage, while the
+// same bytes are when no broker runs, or when they are not the end of the log.
+func TestWalkBesideWriting(t *testing.T) {
+	fsys, _ := newTestFS()
+	m := open(t, fsys, Config{SegmentBytes: 30})
+	l, err := m.Ensure("t", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, l, payload(0, 30))
+	mustAppend(t, l, payload(1, 30))
+	first, last := segmentPath(0), segmentPath(39)
+	torn := append(content(t, fsys, last), set(payload(2, 30))[:20]...)
+	put(t, fsys, last, torn)
+	for _, path := range []string{testDir, testDir + "/t-0", last} {
+		r, err := Verify(testContext(t), path, WalkOptions{FS: fsys})
+		segments := r.Partitions[0].Segments
+		if s := segments[len(segments)-1]; err != nil || r.Err() != nil || s.Messages != 1 || s.ValidBytes != 39 || s.Size != 59 {
+			t.Errorf("%s: %+v, %v", path, r, err)
+		}
+	}
+	put(t, fsys, first, content(t, fsys, first)[:20])
+	for _, path := range []string{testDir, first} {
+		if r, err := Verify(testContext(t), path, WalkOptions{FS: fsys}); err != nil || !errors.Is(r.Err(), ErrTorn) {
+			t.Errorf("%s, torn in the middle of the log: %+v, %v", path, r, err)
+		}
+	}
+	_ = m.Close(testContext(t)) // the file is not what it has written
+	if r, err := Verify(testContext(t), last, WalkOptions{FS: fsys}); err != nil || !errors.Is(r.Err(), ErrTorn) {
+		t.Errorf("without a broker: %+v, %v", r, err)
+	}
+}
+
+// TestWalkUnderLoad: a log that grows all the time, and rolls, is always sound.
+func TestWalkUnderLoad(t *testing.T) {
+	dir := t.TempDir()
+	m, err := Open(testContext(t), dir, Config{SegmentBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := m.Ensure("t", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group, done, written := set(payload(0, 100_000), payload(1, 50)), make(chan struct{}), make(chan error, 1)
+	go func() {
+		var err error
+		for n := 0; err == nil && n < 300; n++ {
+			select {
+			case <-done:
+				n = 300
+			default:
+				_, err = l.Append(group, 2)
+			}
+		}
+		written <- err
+	}()
+	for range 20 {
+		if r, err := Verify(testContext(t), dir, WalkOptions{}); err != nil || r.Err() != nil {
+			t.Errorf("%v, %v", r.Err(), err)
+		}
+	}
+	close(done)
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, m)
+}

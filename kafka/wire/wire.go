@@ -24,7 +24,7 @@
 // of the requests, and a request without an answer leaves no trace. Bytes of a
 // frame behind its body are ignored, as in 0.7.
 //
-// Parsers here never allocate by a length that they read, and what they return
+// Parsers here never allocate by an unchecked length, and what they return
 // points into the frame that they were given.
 package wire
 

@@ -71,7 +71,7 @@ func brokerFlags(std stdio, cfg *broker.Config) (fs *flagSet, apply func()) {
 	visible := visibility(cfg.Storage.Visible)
 	fs.Var(&visible, "visible", "when consumers see a message: once it is flushed (the paper's rule), or as soon as it is appended; then a crash of the machine can take back, and offsets give anew, what was already consumed")
 	segment := fs.sizeFlag("segment-size", cfg.Storage.SegmentBytes, "start a new segment file when the last one is larger")
-	maxMessage := fs.sizeFlag("max-message-size", int64(cfg.Storage.MaxMessageBytes), "largest payload of a message; a set with a larger one is dropped")
+	maxMessage := fs.sizeFlag("max-message-size", int64(cfg.MaxMessageBytes), "largest payload of a message; a set with a larger one is dropped")
 	maxRequest := fs.sizeFlag("max-request-size", int64(cfg.MaxRequestBytes), "largest request")
 	fs.IntVar(&cfg.MaxConnections, "max-connections", cfg.MaxConnections, "connections open at once; 0: no limit")
 	fs.DurationVar(&cfg.IdleTimeout, "idle-timeout", cfg.IdleTimeout, "close a connection that asks for nothing for so long; 0: never")
@@ -84,7 +84,7 @@ func brokerFlags(std stdio, cfg *broker.Config) (fs *flagSet, apply func()) {
 	return fs, func() {
 		cfg.Storage.Visible = storage.Visibility(visible)
 		cfg.Storage.SegmentBytes = int64(*segment)
-		cfg.Storage.MaxMessageBytes = int(*maxMessage)
+		cfg.MaxMessageBytes = int(*maxMessage)
 		cfg.MaxRequestBytes = int(*maxRequest)
 		cfg.SendBufferBytes, cfg.ReceiveBufferBytes = int(*sendBuffer), int(*receiveBuffer)
 	}
@@ -140,10 +140,13 @@ func brokerConfig(args []string, std stdio) (broker.Config, error) {
 	switch {
 	case cfg.Storage.SegmentBytes < 1:
 		return cfg, usagef("--segment-size %d: at least 1 byte is wanted", cfg.Storage.SegmentBytes)
-	case cfg.Storage.MaxMessageBytes < 1 || cfg.Storage.MaxMessageBytes > cfg.MaxRequestBytes:
-		return cfg, usagef("--max-message-size %d: 1 byte up to what --max-request-size allows, %d, is wanted", cfg.Storage.MaxMessageBytes, cfg.MaxRequestBytes)
+	case cfg.MaxMessageBytes < 1 || cfg.MaxMessageBytes > cfg.MaxRequestBytes:
+		return cfg, usagef("--max-message-size %d: 1 byte up to what --max-request-size allows, %d, is wanted", cfg.MaxMessageBytes, cfg.MaxRequestBytes)
 	case cfg.Storage.DefaultPartitions < 1:
 		return cfg, usagef("--num-partitions %d: at least 1 is wanted", cfg.Storage.DefaultPartitions)
+	}
+	if err := cfg.Check(); err != nil {
+		return cfg, usageError{err}
 	}
 	if cfg.Storage.FlushMessages == 0 && cfg.Storage.FlushInterval == 0 && cfg.Storage.Visible == storage.VisibleFlushed {
 		cfg.Logger.Warn("both flush rules are off: messages become visible only when a producer asks for a flush, a segment is full, or the broker stops; give --flush-messages, --flush-interval or --visible appended")

@@ -63,7 +63,7 @@ zk.connect=localhost:2181
 		metrics                   string
 	}
 	got := settings{c.ID, c.Storage.DefaultPartitions, c.Listen, c.LogDir, c.Storage.FlushMessages, c.Storage.FlushInterval, c.Storage.SegmentBytes,
-		c.Storage.MaxMessageBytes, c.MaxRequestBytes, c.SendBufferBytes, c.ReceiveBufferBytes, c.Storage.Visible, c.Sendfile,
+		c.MaxMessageBytes, c.MaxRequestBytes, c.SendBufferBytes, c.ReceiveBufferBytes, c.Storage.Visible, c.Sendfile,
 		c.ReadTimeout, c.WriteTimeout, c.MaxConnections, c.MetricsListen}
 	want := settings{7, 5, ":9093", "/data/kafka", 500, 1500 * time.Millisecond, 536870912, 2000, 1000000, 1048576, 524288,
 		storage.VisibleAppended, false, 30 * time.Second, 30 * time.Second, 10_000, ""}
@@ -85,10 +85,15 @@ func TestBrokerConfigRefused(t *testing.T) {
 		args       []string
 		says       []string
 	}{
-		{"no log directory", "", nil, []string{"--log-dir"}},
+		{"no log folder", "", nil, []string{"--log-dir"}},
 		{"an argument", "", []string{"--log-dir", "x", "y"}, []string{`"y"`}},
 		{"visibility", "", []string{"--log-dir", "x", "--visible", "never"}, []string{"never", "flushed", "appended"}},
 		{"a size", "", []string{"--log-dir", "x", "--segment-size", "1 mile"}, []string{"1 mile", "64KiB"}},
+		{"id", "", []string{"--log-dir", "x", "--broker-id", "-1"}, []string{"-1", "0 or more"}},
+		{"request size", "", []string{"--log-dir", "x", "--max-request-size", "5GiB"}, []string{"5368709120", "2147483647"}},
+		{"socket buffer", "", []string{"--log-dir", "x", "--socket-send-buffer", "3GiB"}, []string{"3221225472", "2147483647"}},
+		{"flush count", "", []string{"--log-dir", "x", "--flush-messages", "-3"}, []string{"-3"}},
+		{"partitions", "", []string{"--log-dir", "x", "--num-partitions", "200000"}, []string{"200000", "100000"}},
 		{"unknown key", "log.dri=/x\n", nil, []string{"line 1", `"log.dri"`, `"log.dir"`}},
 		{"unknown key, far", "compression.codec=1\n", nil, []string{`"compression.codec"`}},
 		{"no separator", "log.dir\n", nil, []string{"line 1", "key=value"}},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 	"unicode/utf8"
 
 	"kafkalab/kafka/client"
@@ -64,9 +65,10 @@ more until it is interrupted, --max-messages were printed, or, with
 	case *fetchSize < 1 || *fetchSize > wire.MaxRequestSize:
 		return usagef("--fetch-size %s: 1 byte to %d are wanted", fetchSize, wire.MaxRequestSize)
 	}
-	end := int64(-1)
+	c := printer{out: bufio.NewWriter(std.Out), json: *asJSON, partition: *partition, max: *max, end: -1, endCheck: endCheckInterval}
 	if *exit {
-		if end, err = logEnd(ctx, brokers[0], *topic, *partition); err != nil {
+		c.logEnd = func() (int64, error) { return logEnd(ctx, brokers[0], *topic, *partition) }
+		if c.end, err = c.logEnd(); err != nil {
 			return err
 		}
 	}
@@ -77,7 +79,6 @@ more until it is interrupted, --max-messages were printed, or, with
 		return err
 	}
 	defer s.Close()
-	c := printer{out: bufio.NewWriter(std.Out), json: *asJSON, partition: *partition, max: *max, end: end}
 	err = c.print(ctx, s)
 	if errors.Is(err, context.Canceled) {
 		err = nil // an interrupt is how consuming ends
@@ -112,6 +113,8 @@ type printer struct {
 	partition int32
 	max       int64 // messages, 0: no limit
 	end       int64 // offset at which to end, -1: nowhere
+	logEnd    func() (int64, error)
+	endCheck  time.Duration // how often logEnd is asked while the end does not come
 	printed   int64
 }
 
@@ -119,7 +122,7 @@ type printer struct {
 // stream is asked for more, and so before the messages count as consumed.
 func (p *printer) print(ctx context.Context, s *consumer.Stream) error {
 	for p.end < 0 || s.ConsumedOffset() < p.end {
-		chunk, err := s.NextChunk(ctx)
+		chunk, err := p.next(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -133,6 +136,33 @@ func (p *printer) print(ctx context.Context, s *consumer.Stream) error {
 		}
 	}
 	return nil
+}
+
+// endCheckInterval is how long the end may keep one waiting before the broker
+// is asked whether there still is one.
+const endCheckInterval = 5 * time.Second
+
+// next waits for more. Up to an end it does not wait for ever: the end does not
+// come when the topic is deleted meanwhile.
+func (p *printer) next(ctx context.Context, s *consumer.Stream) (message.Iterator, error) {
+	if p.end < 0 {
+		return s.NextChunk(ctx)
+	}
+	for {
+		waiting, cancel := context.WithTimeout(ctx, p.endCheck)
+		chunk, err := s.NextChunk(waiting)
+		cancel()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return chunk, err
+		}
+		end, err := p.logEnd()
+		if err != nil {
+			return chunk, err
+		}
+		if end < p.end {
+			return chunk, fmt.Errorf("the log ended at offset %d at the start and ends at %d now: its topic was deleted and made anew", p.end, end)
+		}
+	}
 }
 
 // chunk prints the messages of a chunk and says whether to go on.

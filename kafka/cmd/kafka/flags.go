@@ -73,7 +73,7 @@ func brokerList(value string) ([]string, error) {
 		if err != nil || host == "" {
 			return nil, usagef("--broker-list: %q is not HOST:PORT, such as 127.0.0.1:9092", b)
 		}
-		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 			return nil, usagef("--broker-list: port %q of %q is not a number from 1 to 65535", port, b)
 		}
 		brokers = append(brokers, b)

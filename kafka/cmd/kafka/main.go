@@ -18,9 +18,7 @@ import (
 type command struct {
 	name    string
 	summary string // one line for the list
-	// hidden commands are for tests and other programs.
-	hidden bool
-	run    func(ctx context.Context, args []string, std stdio) error
+	run     func(ctx context.Context, args []string, std stdio) error
 }
 
 // stdio is where a command reads and writes: data on Out, all else on Err.
@@ -45,18 +43,20 @@ func commands() []command {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	// After the first interrupt the next one ends the process at once.
+	context.AfterFunc(ctx, stop)
 	os.Exit(realMain(ctx, os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr}))
 }
 
 // realMain returns the exit status: 0, 1 when it failed, 2 when it was called
 // wrongly.
 func realMain(ctx context.Context, args []string, std stdio) int {
-	if len(args) == 0 || args[0] == "--help" || args[0] == "-h" || args[0] == "help" {
+	if len(args) == 0 {
+		usage(std.Err)
+		return 2
+	}
+	if args[0] == "--help" || args[0] == "-h" || args[0] == "help" {
 		usage(std.Out)
-		if len(args) == 0 {
-			return 2
-		}
 		return 0
 	}
 	for _, c := range commands() {
@@ -83,9 +83,7 @@ func realMain(ctx context.Context, args []string, std stdio) int {
 func usage(w io.Writer) {
 	fmt.Fprint(w, "kafka is a distributed messaging system for log processing, after the NetDB'11 paper.\n\nCommands:\n")
 	for _, c := range commands() {
-		if !c.hidden {
-			fmt.Fprintf(w, "  %-10s %s\n", c.name, c.summary)
-		}
+		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.summary)
 	}
 	fmt.Fprint(w, `
 Example:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kafkalab/kafka/client"
+	"kafkalab/kafka/message"
 	"kafkalab/kafka/wire"
 )
 
@@ -42,6 +43,12 @@ consume from that misses nothing written after the time.`,
 	}
 	if len(brokers) != 1 {
 		return usagef("--broker-list: a partition is on one broker, and %d are given", len(brokers))
+	}
+	if err := message.CheckTopic(*topic); err != nil {
+		return usageError{err}
+	}
+	if *partition < 0 {
+		return usagef("--partition %d: 0 or more is wanted", *partition)
 	}
 	timeMs, err := offsetsTime(*when)
 	if err != nil {

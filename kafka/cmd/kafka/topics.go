@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"kafkalab/kafka/client"
+	"kafkalab/kafka/message"
 	"kafkalab/kafka/wire"
 )
 
@@ -39,6 +40,11 @@ delete    removes topics with all that they hold, at every broker of the list`,
 		return err
 	}
 	action, topics := fs.Arg(0), fs.Args()[1:]
+	for _, t := range topics {
+		if err := message.CheckTopic(t); err != nil {
+			return usageError{err}
+		}
+	}
 	switch action {
 	case "list":
 		if len(topics) > 0 {
@@ -105,13 +111,17 @@ type partitionState struct {
 }
 
 // topicStates asks every broker for its partitions of the topics (none: all).
-// What was answered is returned beside an error of some of them.
+// What was answered is returned beside an error of some of them. A topic that a
+// broker does not have is no error: it merely is not in the answer.
 func topicStates(ctx context.Context, brokers, topics []string) ([]partitionState, error) {
 	var all []partitionState
 	err := eachBroker(ctx, brokers, func(c *client.Conn) error {
 		states, err := c.Topics(ctx, topics...)
 		for _, s := range states {
 			all = append(all, partitionState{c.Addr(), s.Topic, s.Partition, s.First, s.Watermark, s.LogEnd, s.Segments, s.Bytes})
+		}
+		if errors.Is(err, wire.CodeNoSuchTopic) {
+			return nil // another broker may have it
 		}
 		return err
 	})
@@ -162,8 +172,8 @@ func describeTopics(ctx context.Context, brokers, topics []string, out io.Writer
 		}
 	}
 	for _, t := range topics {
-		if err == nil && !slices.ContainsFunc(states, func(s partitionState) bool { return s.Topic == t }) {
-			err = fmt.Errorf("topic %s: %w", t, wire.CodeNoSuchTopic)
+		if !slices.ContainsFunc(states, func(s partitionState) bool { return s.Topic == t }) {
+			err = errors.Join(err, fmt.Errorf("topic %s: %w", t, wire.CodeNoSuchTopic))
 		}
 	}
 	return err

@@ -222,18 +222,6 @@ func (m *Mem) Mkdir(name string) error {
 	return nil
 }
 
-// MkdirAll implements [FS].
-func (m *Mem) MkdirAll(name string) error {
-	path := string(filepath.Separator)
-	for _, part := range split(name) {
-		path = filepath.Join(path, part)
-		if err := m.Mkdir(path); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-	}
-	return nil
-}
-
 // ReadDir implements [FS].
 func (m *Mem) ReadDir(name string) ([]fs.DirEntry, error) {
 	m.mu.Lock()

@@ -43,7 +43,6 @@ func (osFS) Remove(name string) error                   { return os.Remove(name)
 func (osFS) RemoveAll(name string) error                { return os.RemoveAll(name) }
 func (osFS) Rename(oldName, newName string) error       { return os.Rename(oldName, newName) }
 func (osFS) Mkdir(name string) error                    { return os.Mkdir(name, folderMode) }
-func (osFS) MkdirAll(name string) error                 { return os.MkdirAll(name, folderMode) }
 func (osFS) ReadDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(name) }
 func (osFS) Stat(name string) (fs.FileInfo, error)      { return os.Stat(name) }
 

@@ -37,8 +37,6 @@ type FS interface {
 	Rename(oldName, newName string) error
 	// Mkdir makes one folder. It fails with [fs.ErrExist] when the name is taken.
 	Mkdir(name string) error
-	// MkdirAll makes a folder and those above it that are missing.
-	MkdirAll(name string) error
 	// ReadDir lists a folder, sorted by name.
 	ReadDir(name string) ([]fs.DirEntry, error)
 	// Stat describes a file or folder.
