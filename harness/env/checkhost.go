@@ -89,18 +89,15 @@ func (c checker) host(ctx context.Context, cfg host.Config, broker bool, clocks 
 	}
 }
 
-const presentScript = `PATH=$PATH:/usr/sbin:/sbin
-for f in "$@"; do case $f in /*) [ -e "$f" ];; *) command -v "$f" >/dev/null;; esac || echo "$f"; done`
-
 func (c checker) packages(ctx context.Context, h host.Host, packages []pack) {
 	var there []string
 	for _, p := range packages {
-		out, err := h.Run(ctx, append([]string{"/bin/sh", "-c", presentScript, "sh"}, p.files...)...)
+		missing, err := host.Missing(ctx, h, p.files...)
 		if err != nil {
 			c.report(h.Name(), p.what, Missing, err.Error(), "")
 			continue
 		}
-		if missing := strings.Fields(string(out)); len(missing) > 0 {
+		if len(missing) > 0 {
 			fix := "make setup"
 			if h.Kind() == host.SSH {
 				fix = "on " + h.Name() + ": sudo apt-get install --no-install-recommends " + p.name

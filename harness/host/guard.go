@@ -2,7 +2,6 @@ package host
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -79,13 +78,13 @@ type guard struct {
 	in     io.Closer
 	done   chan struct{} // closed when the guard has ended
 	err    error         // why it ended; set before done is closed
-	stderr *tail
+	stderr *Tail
 }
 
 // startGuard starts cmd, which runs guardScript, here or remote, and waits for
 // its report.
 func startGuard(ctx context.Context, cmd *exec.Cmd, remote bool) (*guard, error) {
-	g := &guard{cmd: cmd, remote: remote, done: make(chan struct{}), stderr: newTail(tailBytes)}
+	g := &guard{cmd: cmd, remote: remote, done: make(chan struct{}), stderr: NewTail(tailBytes)}
 	cmd.Stderr = g.stderr
 	// Not to be held up by a child of ssh that keeps standard error open.
 	cmd.WaitDelay = time.Second
@@ -183,8 +182,8 @@ func (g *guard) alive() error {
 }
 
 // withTail adds what a program said on standard error to how it ended.
-func withTail(err error, t *tail) error {
-	if text := bytes.TrimSpace(t.bytes()); len(text) > 0 {
+func withTail(err error, t *Tail) error {
+	if text := t.String(); text != "" {
 		return fmt.Errorf("%w: %s", err, text)
 	}
 	return err

@@ -70,11 +70,11 @@ func TestBoundedOutput(t *testing.T) {
 	if _, err := b.Write([]byte("x")); err == nil {
 		t.Error("more than the bound was kept")
 	}
-	tl := newTail(4)
+	tl := NewTail(4)
 	fmt.Fprint(tl, "abc")
 	fmt.Fprint(tl, "defgh")
-	if string(tl.bytes()) != "efgh" {
-		t.Errorf("tail %q", tl.bytes())
+	if tl.String() != "efgh" {
+		t.Errorf("tail %q", tl.String())
 	}
 }
 

@@ -157,7 +157,7 @@ func (m *machine) Run(ctx context.Context, args ...string) ([]byte, error) {
 
 // run runs a program to its end or kills it when ctx ends.
 func (m *machine) run(ctx context.Context, c Command) error {
-	stderr := newTail(tailBytes)
+	stderr := NewTail(tailBytes)
 	c.Err = stderr
 	p, err := m.startProcess(ctx, c)
 	if err != nil {

@@ -123,7 +123,7 @@ func (s *sshReach) start(ctx context.Context, m *machine, c Command) (*process, 
 		args = append(append(args, "env"), c.Env...)
 	}
 	cmd := s.command(false, startScript, append(args, c.Args...)...)
-	stderr := newTail(tailBytes)
+	stderr := NewTail(tailBytes)
 	first := &pidLine{out: c.Out, found: make(chan int, 1)}
 	c.Out = first
 	if c.Err == nil {
@@ -215,7 +215,7 @@ func (w *pidLine) Write(p []byte) (int, error) {
 func (s *sshReach) shell(ctx context.Context, script string, args ...string) ([]byte, error) {
 	cmd := s.command(false, script, append([]string{"kafkalab"}, args...)...)
 	var out bounded
-	stderr := newTail(tailBytes)
+	stderr := NewTail(tailBytes)
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, stderr, outputWait
 	if err := cmd.Start(); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"fmt"
 	"sync"
 )
@@ -11,16 +12,20 @@ const (
 	maxOutputBytes = 64 << 20
 )
 
-// tail is a writer that keeps the last bytes of what is written to it.
-type tail struct {
+// Tail is a writer that keeps the last bytes of what is written to it: the
+// output of a program, for an error message. Its methods may be called at once
+// by several goroutines.
+type Tail struct {
 	mu  sync.Mutex
 	max int
 	buf []byte
 }
 
-func newTail(max int) *tail { return &tail{max: max} }
+// NewTail returns a tail of at most max bytes.
+func NewTail(max int) *Tail { return &Tail{max: max} }
 
-func (t *tail) Write(p []byte) (int, error) {
+// Write never fails.
+func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.buf = append(t.buf, p...)
@@ -30,10 +35,11 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *tail) bytes() []byte {
+// String returns what was kept, without the space around it.
+func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return append([]byte(nil), t.buf...)
+	return string(bytes.TrimSpace(t.buf))
 }
 
 // bounded is a writer that keeps all that is written to it, up to

@@ -23,6 +23,8 @@ const (
 	// the sampler works, and sampleGrace how long the last one may.
 	firstSampleLimit = 10 * time.Second
 	sampleGrace      = time.Second
+	// sampleTailBytes bounds what errors show of a sampler's complaints.
+	sampleTailBytes = 2 << 10
 )
 
 // sampling is a sampler process on one host ("testbed sample").
@@ -31,7 +33,7 @@ type sampling struct {
 	process host.Process
 	input   *os.File // its standard input: it ends when we close ours
 	ours    *os.File
-	stderr  lastLine
+	stderr  *host.Tail
 
 	mu      sync.Mutex
 	samples []resultfile.Sample
@@ -63,7 +65,7 @@ func (a *attempt) startSampling(ctx context.Context) error {
 		select {
 		case <-s.first:
 		case <-s.process.Done():
-			return fmt.Errorf("sampling %s: %w: %s", s.host.Name(), s.process.Wait(ctx), s.stderr.text())
+			return fmt.Errorf("sampling %s: %w: %s", s.host.Name(), s.process.Wait(ctx), s.stderr)
 		case <-limit.Done():
 			return fmt.Errorf("sampling %s: no sample yet: %w", s.host.Name(), limit.Err())
 		}
@@ -91,12 +93,12 @@ func startSampler(ctx context.Context, h host.Host, pids []int, disk string) (*s
 	if disk != "" {
 		args = append(args, "--disk-path", disk)
 	}
-	s := &sampling{host: h, first: make(chan struct{})}
+	s := &sampling{host: h, stderr: host.NewTail(sampleTailBytes), first: make(chan struct{})}
 	if s.input, s.ours, err = os.Pipe(); err != nil {
 		return nil, err
 	}
 	s.process, err = h.Start(ctx, host.Command{
-		Name: "testbed sample", Args: args, In: s.input, Out: &lines{handle: s.take}, Err: &s.stderr,
+		Name: "testbed sample", Args: args, In: s.input, Out: &lines{handle: s.take}, Err: s.stderr,
 	})
 	if err != nil {
 		return nil, errors.Join(err, s.input.Close(), s.ours.Close())
@@ -170,31 +172,7 @@ func (s *sampling) stop(ctx context.Context) error {
 	}
 	err = errors.Join(err, s.process.Stop(ctx, 0), s.input.Close())
 	if early {
-		err = errors.Join(fmt.Errorf("the sampler ended early: %s", s.stderr.text()), err)
+		err = errors.Join(fmt.Errorf("the sampler ended early: %s", s.stderr), err)
 	}
 	return err
-}
-
-// lastLine keeps the end of what is written to it.
-type lastLine struct {
-	mu  sync.Mutex
-	end []byte
-}
-
-const lastLineBytes = 2000
-
-func (l *lastLine) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.end = append(l.end, p...)
-	if over := len(l.end) - lastLineBytes; over > 0 {
-		l.end = append(l.end[:0], l.end[over:]...)
-	}
-	return len(p), nil
-}
-
-func (l *lastLine) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.TrimSpace(string(l.end))
 }

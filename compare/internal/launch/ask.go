@@ -16,12 +16,11 @@ import (
 // programs (names on the PATH, or files by their full path) is missing on the
 // host. It names the packages that hold them.
 func Missing(ctx context.Context, h host.Host, packages string, programs ...string) error {
-	script := `for f in "$@"; do case $f in /*) [ -e "$f" ];; *) command -v "$f" >/dev/null;; esac || echo "$f"; done`
-	out, err := h.Run(ctx, append([]string{"sh", "-c", script, "sh"}, programs...)...)
+	missing, err := host.Missing(ctx, h, programs...)
 	if err != nil {
-		return fmt.Errorf("looking for the programs of %s: %w", packages, err)
+		return err
 	}
-	if missing := strings.Fields(string(out)); len(missing) > 0 {
+	if len(missing) > 0 {
 		return fmt.Errorf("%w on %s: %s; the package %s has it: apt-get install --no-install-recommends %s",
 			driver.ErrNotInstalled, h.Name(), strings.Join(missing, ", "), strings.ReplaceAll(packages, " ", " or "), packages)
 	}
