@@ -8,6 +8,7 @@ import (
 	"errors"
 	"hash"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -121,10 +122,12 @@ func TestFetchOfALargeLog(t *testing.T) {
 }
 
 // TestSegmentShorterThanExpected: when a segment file has lost its end behind
-// the broker's back, the connection ends; nothing is made up.
+// the broker's back, the connection ends; nothing is made up, and the log says
+// where.
 func TestSegmentShorterThanExpected(t *testing.T) {
 	for _, option := range []kafkatest.Option{func(*broker.Config) {}, copying} {
-		b := kafkatest.Start(t, option)
+		var log sharedBuffer
+		b := kafkatest.Start(t, option, func(c *broker.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 		all := fill(t, b, random(t), "a", 1<<20)
 		if err := os.Truncate(filepath.Join(b.Config.LogDir, "a-0", strings.Repeat("0", 20)+".kafka"), 1000); err != nil {
 			t.Fatal(err)
@@ -133,6 +136,9 @@ func TestSegmentShorterThanExpected(t *testing.T) {
 		p.send(fetch("a", 0, 0, 1<<30))
 		if got := p.rest(); len(got) > wire.ResponseHeaderSize+1000 || len(got) > 6 && !bytes.HasPrefix(all, got[6:]) {
 			t.Errorf("%d bytes came from a file of 1000", len(got))
+		}
+		if said := log.String(); !strings.Contains(said, `level=ERROR msg="read failed"`) || !strings.Contains(said, "topic=a partition=0") || !strings.Contains(said, "from offset 0 on") {
+			t.Errorf("the log does not say what could not be read:\n%s", said)
 		}
 	}
 }

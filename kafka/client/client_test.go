@@ -104,6 +104,18 @@ func TestErrorCodeLeavesTheConnectionUsable(t *testing.T) {
 	}
 }
 
+// TestTopicsOfWhichOneIsMissing: what is known of the others comes with the error.
+func TestTopicsOfWhichOneIsMissing(t *testing.T) {
+	there := []wire.TopicState{{Topic: "there", Partition: 1, LogEnd: 5}}
+	addr := fake(t, answering(func(wire.Type, []byte) []byte {
+		return response(wire.CodeNoSuchTopic, wire.AppendTopicStates(nil, there))
+	}))
+	got, err := dial(t, addr, client.Config{}).Topics(testContext(t), "there", "missing")
+	if !errors.Is(err, wire.CodeNoSuchTopic) || !reflect.DeepEqual(got, there) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestArgumentsAreRefusedBeforeSending(t *testing.T) {
 	addr := fake(t, func(nc net.Conn) {
 		if typ, _, ok := readRequest(nc); ok {
@@ -120,10 +132,19 @@ func TestArgumentsAreRefusedBeforeSending(t *testing.T) {
 		"acked anywhere": func() error { _, err := c.AckedProduce(ctx, "t", -1, nil, 1, 0); return err },
 		"fetch size":     func() error { _, err := c.Fetch(ctx, wire.FetchEntry{Topic: "t", MaxBytes: -1}); return err },
 		"count":          func() error { _, err := c.MultiFetch(ctx, many); return err },
-		"offsets count":  func() error { _, err := c.Offsets(ctx, "t", 0, -1, -1); return err },
-		"topics":         func() error { _, err := c.Topics(ctx, ".."); return err },
-		"create":         func() error { return c.CreateTopic(ctx, "", 1) },
-		"delete":         func() error { return c.DeleteTopic(ctx, strings.Repeat("x", 250)) },
+		"fetch of more than an answer may have": func() error {
+			_, err := c.Fetch(ctx, wire.FetchEntry{Topic: "t", MaxBytes: client.DefaultMaxResponseBytes + 1})
+			return err
+		},
+		"sum of fetches": func() error {
+			half := wire.FetchEntry{Topic: "t", MaxBytes: client.DefaultMaxResponseBytes / 2}
+			_, err := c.MultiFetch(ctx, []wire.FetchEntry{half, half})
+			return err
+		},
+		"offsets count": func() error { _, err := c.Offsets(ctx, "t", 0, -1, -1); return err },
+		"topics":        func() error { _, err := c.Topics(ctx, ".."); return err },
+		"create":        func() error { return c.CreateTopic(ctx, "", 1) },
+		"delete":        func() error { return c.DeleteTopic(ctx, strings.Repeat("x", 250)) },
 	} {
 		if err := do(); !errors.Is(err, client.ErrArgument) {
 			t.Errorf("%s: %v, want %v", name, err, client.ErrArgument)

@@ -86,7 +86,7 @@ func (s *Stream) connect(ctx context.Context) error {
 			return s.ended(ctx)
 		}
 		s.delay()
-		s.cfg.Logger.Warn("cannot connect", "broker", s.cfg.Broker, "error", err, "retry in", s.backoff)
+		s.cfg.Logger.Warn("cannot connect", "broker", s.cfg.Broker, "error", err, "retry_in", s.backoff)
 		return nil
 	}
 	s.mu.Lock()
@@ -208,7 +208,7 @@ func (s *Stream) reset(ctx context.Context) error {
 		st.Resets++
 		st.SkippedBytes += skipped
 	})
-	s.cfg.Logger.Warn("offset out of range, reset", "policy", s.cfg.Reset, "from", from, "to", offset, "skipped bytes", skipped)
+	s.cfg.Logger.Warn("offset out of range, reset", "policy", s.cfg.Reset, "from", from, "to", offset, "skipped_bytes", skipped)
 	s.moveTo(offset)
 	s.handed = offset
 	s.consumed.Store(offset)

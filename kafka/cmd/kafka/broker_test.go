@@ -129,7 +129,7 @@ func TestBrokerConfigRefused(t *testing.T) {
 }
 
 // TestBrokerRuns: the command serves until it is told to stop, and leaves a
-// directory that the next start finds clean.
+// folder that the next start finds clean.
 func TestBrokerRuns(t *testing.T) {
 	dir := t.TempDir()
 	ctx, stop := context.WithCancel(t.Context())

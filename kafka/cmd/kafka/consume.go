@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 	"unicode/utf8"
 
@@ -94,6 +93,12 @@ func logEnd(ctx context.Context, broker, topic string, partition int32) (int64, 
 		return 0, err
 	}
 	defer c.Close()
+	return partitionEnd(ctx, c, topic, partition)
+}
+
+// partitionEnd is logEnd over a connection that is there. Of a topic that does
+// not exist the error is [wire.CodeNoSuchTopic].
+func partitionEnd(ctx context.Context, c *client.Conn, topic string, partition int32) (int64, error) {
 	states, err := c.Topics(ctx, topic)
 	if err != nil {
 		return 0, err
@@ -103,7 +108,7 @@ func logEnd(ctx context.Context, broker, topic string, partition int32) (int64, 
 			return s.LogEnd, nil
 		}
 	}
-	return 0, fmt.Errorf("broker %s has no partition %s-%d: \"kafka topics list\" tells what it has", broker, topic, partition)
+	return 0, fmt.Errorf("broker %s has no partition %s-%d: \"kafka topics describe\" tells what it has", c.Addr(), topic, partition)
 }
 
 // printer prints messages.
@@ -184,12 +189,10 @@ func (p *printer) chunk(it message.Iterator) (bool, error) {
 
 // printedMessage is a message in JSON.
 type printedMessage struct {
-	Partition  int32   `json:"partition"`
-	Offset     int64   `json:"offset"`
-	NextOffset int64   `json:"next_offset"`
-	Payload    *string `json:"payload,omitempty"`
-	// PayloadBase64 stands in for Payload where that is not UTF-8.
-	PayloadBase64 []byte `json:"payload_base64,omitempty"`
+	Partition  int32 `json:"partition"`
+	Offset     int64 `json:"offset"`
+	NextOffset int64 `json:"next_offset"`
+	printedPayload
 }
 
 func (p *printer) message(it *message.Iterator) error {
@@ -200,12 +203,20 @@ func (p *printer) message(it *message.Iterator) error {
 		}
 		return p.out.WriteByte('\n')
 	}
-	m := printedMessage{Partition: p.partition, Offset: it.Offset(), NextOffset: it.NextOffset()}
-	if utf8.Valid(payload) {
-		s := string(payload)
-		m.Payload = &s
-	} else {
-		m.PayloadBase64 = payload
+	return writeJSON(p.out, printedMessage{p.partition, it.Offset(), it.NextOffset(), printPayload(payload)})
+}
+
+// printedPayload is a payload in JSON.
+type printedPayload struct {
+	Payload *string `json:"payload,omitempty"`
+	// PayloadBase64 stands in for Payload where that is not UTF-8.
+	PayloadBase64 []byte `json:"payload_base64,omitempty"`
+}
+
+func printPayload(b []byte) printedPayload {
+	if !utf8.Valid(b) {
+		return printedPayload{PayloadBase64: b}
 	}
-	return writeJSON(io.Writer(p.out), m)
+	s := string(b)
+	return printedPayload{Payload: &s}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"unicode/utf8"
 
 	"kafkalab/kafka/storage"
 )
@@ -62,9 +61,7 @@ type dumpedMessage struct {
 	Codec        string  `json:"codec"`
 	CRC          string  `json:"crc"`
 	PayloadBytes int64   `json:"payload_bytes"`
-	Payload      *string `json:"payload,omitempty"`
-	// PayloadBase64 stands in for Payload where that is not UTF-8.
-	PayloadBase64 []byte `json:"payload_base64,omitempty"`
+	printedPayload
 }
 
 func dumpLog(ctx context.Context, path string, out io.Writer, opt dumpOptions) error {
@@ -99,13 +96,8 @@ func dumpLog(ctx context.Context, path string, out io.Writer, opt dumpOptions) e
 func dumped(e storage.Entry, noPayload bool) dumpedMessage {
 	d := dumpedMessage{Topic: e.Topic, Partition: e.Partition, Segment: e.Segment, Offset: e.Offset, NextOffset: e.NextOffset,
 		Magic: e.Message.Magic, Codec: e.Message.Codec().String(), CRC: fmt.Sprintf("%08x", e.Message.CRC), PayloadBytes: e.PayloadBytes}
-	switch {
-	case noPayload:
-	case utf8.Valid(e.Message.Payload):
-		s := string(e.Message.Payload)
-		d.Payload = &s
-	default:
-		d.PayloadBase64 = e.Message.Payload
+	if !noPayload {
+		d.printedPayload = printPayload(e.Message.Payload)
 	}
 	return d
 }
@@ -180,7 +172,7 @@ func verifiedText(w io.Writer, r storage.Report) error {
 		}
 	}
 	if r.Running {
-		fmt.Fprintf(w, "a broker is running on it: the last message of a log may be half written at this moment\n")
+		fmt.Fprintf(w, "a broker is running on it: what it was just writing is not counted\n")
 	}
 	_, err := fmt.Fprintf(w, "%d messages, %d bytes, %d segments, %d partitions\n", messages, bytes, segments, len(r.Partitions))
 	return err

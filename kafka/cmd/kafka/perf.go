@@ -15,6 +15,7 @@ import (
 	"kafkalab/kafka/consumer"
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/producer"
+	"kafkalab/kafka/wire"
 )
 
 func perfCommand() command {
@@ -151,8 +152,8 @@ func perfProduce(ctx context.Context, o perfOptions) (*perfResult, error) {
 		return nil, err
 	}
 	defer watch.Close()
-	before, err := partitionEnd(ctx, watch, o)
-	if err != nil {
+	before, err := partitionEnd(ctx, watch, o.topic, o.partition)
+	if err != nil && !errors.Is(err, wire.CodeNoSuchTopic) { // sending makes the topic
 		return nil, err
 	}
 	r := &perfResult{Messages: o.messages, Bytes: o.messages * int64(message.EntrySize(o.messageSize))}
@@ -169,7 +170,7 @@ func perfProduce(ctx context.Context, o perfOptions) (*perfResult, error) {
 		return nil, err
 	}
 	// All was confirmed by now; the log end proves it, whatever a producer says.
-	end, err := partitionEnd(ctx, watch, o)
+	end, err := partitionEnd(ctx, watch, o.topic, o.partition)
 	r.finish(time.Since(begin))
 	if err != nil {
 		return nil, err
@@ -178,17 +179,6 @@ func perfProduce(ctx context.Context, o perfOptions) (*perfResult, error) {
 		return r, fmt.Errorf("the log of %s-%d has grown by %d bytes, not %d: messages are missing, or others write to it too", o.topic, o.partition, got, r.Bytes)
 	}
 	return r, nil
-}
-
-// partitionEnd returns a partition's log end, 0 when it does not exist yet.
-func partitionEnd(ctx context.Context, c *client.Conn, o perfOptions) (int64, error) {
-	states, err := c.Topics(ctx)
-	for _, s := range states {
-		if s.Topic == o.topic && s.Partition == o.partition {
-			return s.LogEnd, err
-		}
-	}
-	return 0, err
 }
 
 // perfSend sends n messages as one producer.
