@@ -3,6 +3,8 @@ package storage
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"maps"
 	"testing"
 
 	"kafkalab/kafka/message"
@@ -90,6 +92,28 @@ func FuzzNames(f *testing.F) {
 		}
 		if base, ok, err := parseSegmentName(name); err == nil && ok && (segmentName(base) != name || base < 0) {
 			t.Errorf("%q became %q", name, segmentName(base))
+		}
+	})
+}
+
+// FuzzCleanMarker: what a marker says is what a stop has written, and a line
+// that none has written vouches for nothing.
+func FuzzCleanMarker(f *testing.F) {
+	f.Add([]byte("27 1307869200000000000 t-0\n0 -5 with blank-12\n"))
+	f.Add([]byte("27 1307869200000000000 t-0"))
+	f.Add([]byte("\n \n1 2\nx 2 t-0\n1 2 \n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		stops := parseCleanStop(b)
+		var written []byte
+		for folder, s := range stops {
+			line := fmt.Appendf(nil, "%d %d %s\n", s.end, s.writtenNs, folder)
+			if bytes.Count(line, []byte("\n")) != 1 {
+				t.Fatalf("folder %q is more than a line", folder)
+			}
+			written = append(written, line...)
+		}
+		if again := parseCleanStop(written); !maps.Equal(again, stops) {
+			t.Errorf("%v became %v", stops, again)
 		}
 	})
 }

@@ -52,15 +52,15 @@ type dumpOptions struct {
 
 // dumpedMessage is a message as dump prints it in JSON.
 type dumpedMessage struct {
-	Topic        string  `json:"topic,omitempty"`
-	Partition    int32   `json:"partition"`
-	Segment      string  `json:"segment"`
-	Offset       int64   `json:"offset"`
-	NextOffset   int64   `json:"next_offset"`
-	Magic        byte    `json:"magic"`
-	Codec        string  `json:"codec"`
-	CRC          string  `json:"crc"`
-	PayloadBytes int64   `json:"payload_bytes"`
+	Topic        string `json:"topic,omitempty"`
+	Partition    int32  `json:"partition"`
+	Segment      string `json:"segment"`
+	Offset       int64  `json:"offset"`
+	NextOffset   int64  `json:"next_offset"`
+	Magic        byte   `json:"magic"`
+	Codec        string `json:"codec"`
+	CRC          string `json:"crc"`
+	PayloadBytes int64  `json:"payload_bytes"`
 	printedPayload
 }
 
