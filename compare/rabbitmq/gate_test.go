@@ -30,13 +30,13 @@ func TestGateCounts(t *testing.T) {
 		stream = appendFrame(stream, 8, 0) // heartbeat
 	}
 	seed := rand.Uint64()
-	if given := os.Getenv("SEED"); given != "" {
+	if given := os.Getenv("KAFKALAB_SEED"); given != "" {
 		var err error
 		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
-			t.Fatalf("SEED: %v", err)
+			t.Fatalf("KAFKALAB_SEED: %v", err)
 		}
 	}
-	t.Logf("SEED=%d makes the same pieces again", seed)
+	t.Logf("KAFKALAB_SEED=%d makes the same pieces again", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for _, most := range []int{1, 2, 7, 8, 100, len(stream)} {
 		g := newGate(nil, 1)
