@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"testing"
 )
 
@@ -53,6 +54,22 @@ func TestPathsWithoutAllocation(t *testing.T) {
 		if n := testing.AllocsPerRun(100, do); n != 0 {
 			t.Errorf("%s allocates %v times", what, n)
 		}
+	}
+}
+
+// TestScanAllocatesNothingPerMessage: recovery walks over millions.
+func TestScanAllocatesNothingPerMessage(t *testing.T) {
+	var b []byte
+	for i := range 1000 {
+		b = append(b, set(payload(i, 20))...)
+	}
+	n := testing.AllocsPerRun(10, func() {
+		if damage, err := newScanner(bytes.NewReader(b), 0, int64(len(b))).scanAll(t.Context(), nil); damage != nil || err != nil {
+			t.Fatal(damage, err)
+		}
+	})
+	if n > 20 {
+		t.Errorf("%v allocations for 1000 messages", n)
 	}
 }
 

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -87,40 +86,23 @@ func (s *scanner) next() error {
 }
 
 // parseHeader reads the header of an entry, of which left bytes are in the
-// file, and returns the whole entry's size.
-func parseHeader(h []byte, left int64) (e scanned, size int64, _ *message.CorruptError) {
-	corrupt := func(kind error, format string, args ...any) (scanned, int64, *message.CorruptError) {
-		return scanned{}, 0, &message.CorruptError{Err: kind, Detail: fmt.Sprintf(format, args...)}
+// file, and returns the whole entry's size. That it is cut off comes before what
+// else is wrong with it.
+func parseHeader(b []byte, left int64) (e scanned, size int64, _ *message.CorruptError) {
+	n, err := message.Peek(b)
+	switch size = int64(n); {
+	case err != nil:
+		return e, 0, err.(*message.CorruptError)
+	case size == 0:
+		return e, 0, &message.CorruptError{Err: ErrTorn, Detail: fmt.Sprintf("%d bytes of its length field", len(b))}
+	case size > left:
+		return e, 0, &message.CorruptError{Err: ErrTorn, Detail: fmt.Sprintf("%d of %d bytes are there", left, size)}
 	}
-	if len(h) < message.LengthSize {
-		return corrupt(ErrTorn, "%d bytes of its length field", len(h))
+	h, err := message.ParseHeader(b)
+	if err != nil {
+		return e, 0, err.(*message.CorruptError)
 	}
-	n := int32(binary.BigEndian.Uint32(h))
-	if n < message.MinLength0 {
-		return corrupt(message.ErrLength, "length %d, at least %d wanted", n, message.MinLength0)
-	}
-	size = message.LengthSize + int64(n)
-	if size > left {
-		return corrupt(ErrTorn, "%d of %d bytes are there", left, size)
-	}
-	switch e.magic = h[message.LengthSize]; e.magic {
-	case message.Magic0:
-		e.crc = binary.BigEndian.Uint32(h[message.Overhead0-message.CRCSize:])
-		e.payloadBytes = size - message.Overhead0
-	case message.Magic1:
-		if n < message.MinLength1 {
-			return corrupt(message.ErrLength, "length %d with magic 1, at least %d wanted", n, message.MinLength1)
-		}
-		e.attributes = h[message.LengthSize+message.MagicSize]
-		if codec := (message.Message{Attributes: e.attributes}).Codec(); codec > message.CodecSnappy {
-			return corrupt(message.ErrCodec, "codec %d", codec)
-		}
-		e.crc = binary.BigEndian.Uint32(h[message.Overhead1-message.CRCSize:])
-		e.payloadBytes = size - message.Overhead1
-	default:
-		return corrupt(message.ErrMagic, "magic %d, 0 or 1 wanted", e.magic)
-	}
-	return e, size, nil
+	return scanned{magic: h.Magic, attributes: h.Attributes, crc: h.CRC, payloadBytes: size - int64(h.Overhead)}, size, nil
 }
 
 // checksum returns the CRC of n bytes at a position and collects the first keep
