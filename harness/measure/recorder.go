@@ -62,8 +62,9 @@ func NewRecorder(work resultfile.Work, payloadBytes int, interval time.Duration,
 }
 
 // Start starts the clock, emits the first point, which is at zero, and then
-// one every interval until [Recorder.Stop]. It is called right before the
-// first send, or at the first receipt, and once.
+// one every interval until [Recorder.Stop], unless [Recorder.Mark] has just
+// emitted one. It is called right before the first send, or before the first
+// receive, and once.
 func (r *Recorder) Start() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,10 +84,21 @@ func (r *Recorder) run() {
 	for {
 		select {
 		case <-t.C:
-			r.Mark()
+			r.tick()
 		case <-r.stop:
 			return
 		}
+	}
+}
+
+// tick emits a point unless there was one a moment ago. Who marks the moments
+// at which the arrived count is fresh has few points beside them with a count
+// that is as old as the last question.
+func (r *Recorder) tick() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.ended && time.Since(r.start).Seconds()-r.last.Seconds >= r.interval.Seconds()*3/4 {
+		r.point()
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 	// arrivedInterval is the time between two questions for the server's own
 	// count while sending, drainInterval while nothing is sent any more: the
 	// arrival of the last message is known no closer than that.
-	arrivedInterval = 50 * time.Millisecond
+	arrivedInterval = 25 * time.Millisecond
 	drainInterval   = 2 * time.Millisecond
 	// surplusWait is how long is waited for messages that were never sent.
 	surplusWait = 200 * time.Millisecond

@@ -111,6 +111,7 @@ func (c *client) pollArrived(ctx context.Context, enough <-chan struct{}, conn d
 			return
 		}
 		r.Arrived(n)
+		r.Mark() // now the count is fresh: a later point would show it as it was
 		select {
 		case <-t.C:
 		case <-enough:
