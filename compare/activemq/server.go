@@ -88,7 +88,7 @@ func (d *Driver) Start(ctx context.Context, h host.Host, dir string, o driver.Op
 func command(dir string, opt options) []string {
 	return []string{
 		"java", fmt.Sprintf("-Xms%dm", opt.heapMB/2), fmt.Sprintf("-Xmx%dm", opt.heapMB),
-		"-XX:-UsePerfData", // writes outside of dir
+		"-XX:-UsePerfData",                       // writes outside of dir
 		"-Dactivemq.idgenerator.hostname=broker", // else ids, and so logs, name the machine
 		"-Djava.awt.headless=true", "-Djava.io.tmpdir=" + dir + "/tmp",
 		"-Dactivemq.home=" + home, "-Dactivemq.base=" + dir, "-Dactivemq.conf=" + dir + "/conf",
