@@ -79,7 +79,7 @@ func (d *Driver) Settings(ctx context.Context, broker host.Host, o driver.Option
 
 func (o options) ordering() string {
 	if o.keepsOrder {
-		return "useCache and concurrentStoreAndDispatchQueues false, since messages lose their order with both (AMQ-9625); "
+		return "useCache and concurrentStoreAndDispatchQueues false, since a message was seen out of order with both on; "
 	}
 	return ""
 }

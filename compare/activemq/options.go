@@ -17,9 +17,9 @@ type options struct {
 	heapMB    int    // of the Java machine, MiB
 	memoryMB  int    // memoryUsage: what the broker keeps messages in, MiB
 	// keepsOrder switches off two of ActiveMQ's defaults: the cache of a queue's
-	// cursor, and storing beside dispatching. When the cache becomes full while
-	// a message is still being stored, that message loses its place in the
-	// queue, or is stuck until a restart (AMQ-9625). The rate is the same.
+	// cursor, and storing beside dispatching. With both on, a message was seen
+	// out of its order. The likely cause, not proven, is the known race when the
+	// cache becomes full while a message is still being stored (AMQ-9625).
 	keepsOrder bool
 }
 
