@@ -66,6 +66,8 @@ type Config struct {
 	Clock clock.Clock
 	// Logger receives what an operator has to know. Default: nothing is logged.
 	Logger *slog.Logger
+	// Hooks tell what happens, for metrics.
+	Hooks Hooks
 }
 
 // Check returns an error that names everything that makes no sense in c, with

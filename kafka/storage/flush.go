@@ -133,7 +133,10 @@ func (l *Log) flushTo(active *segment, end int64) error {
 	if end <= l.flushed.Load() {
 		return nil
 	}
-	if err := active.file.Sync(); err != nil {
+	began := l.cfg.Clock.Now()
+	err := active.file.Sync()
+	l.cfg.Hooks.flushed(l, l.cfg.Clock.Now().Sub(began), err)
+	if err != nil {
 		return l.fail(fmt.Errorf("flush up to offset %d: %w", end, err))
 	}
 	l.flushed.Store(end)

@@ -149,6 +149,7 @@ func (m *Manager) partitionFolders() ([]partitionFolder, error) {
 func (m *Manager) openLogs(ctx context.Context, folders []partitionFolder, stops cleanStop) ([]*Log, error) {
 	logs := make([]*Log, len(folders))
 	errs := make([]error, len(folders))
+	m.cfg.Hooks.found(len(folders), stops != nil)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	forEach(len(folders), 2*runtime.GOMAXPROCS(0), func(i int) {
@@ -157,9 +158,11 @@ func (m *Manager) openLogs(ctx context.Context, folders []partitionFolder, stops
 			return
 		}
 		f := folders[i]
-		if logs[i], errs[i] = openLog(ctx, &m.cfg, f.topic, f.partition, f.path, m.leftAlone(stops, f.path)); errs[i] != nil {
+		clean := m.leftAlone(stops, f.path)
+		if logs[i], errs[i] = openLog(ctx, &m.cfg, f.topic, f.partition, f.path, clean); errs[i] != nil {
 			cancel() // the others need not go on
 		}
+		m.cfg.Hooks.opened(logs[i], !clean)
 	})
 	if err := firstCause(errs); err != nil {
 		m.closeAll(logs)

@@ -185,6 +185,7 @@ func (l *Log) recover(ctx context.Context, file vfs.File, f segmentFile) (end in
 		}
 		l.cfg.Logger.Warn("cut a bad tail off the log", slog.String("topic", l.topic), slog.Int("partition", int(l.partition)),
 			slog.Int64("offset", damage.Offset), slog.Int64("bytes", f.size-s.pos), slog.String("saved", saved), slog.Any("damage", damage))
+		l.cfg.Hooks.cut(l, damage.Offset, f.size-s.pos)
 	}
 	if err := file.Sync(); err != nil {
 		return 0, unfit("flush %s after recovery: %w", f.path, err)
