@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"kafkalab/kafka/message"
 	"kafkalab/kafka/storage"
 	"kafkalab/kafka/wire"
 )
@@ -26,11 +27,19 @@ type Config struct {
 	// MaxMessageBytes bounds the payload of a message (inclusive); a set with a
 	// larger one is not appended.
 	MaxMessageBytes int
+	// MaxDecompressedBytes bounds what one compressed message of a set holds
+	// decompressed, what is nested in it included (inclusive); a set with a
+	// larger one is refused.
+	MaxDecompressedBytes int
 	// MaxRequestBytes bounds the size field of a request (inclusive).
 	MaxRequestBytes int
-	// MaxConnections bounds the connections open at once; one more is
-	// accepted and closed. 0 is no bound.
-	MaxConnections int
+	// MaxRequestMemoryBytes bounds the read buffers of all connections
+	// together. 0 is no bound.
+	MaxRequestMemoryBytes int64
+	// MaxConnections bounds the connections open at once, and
+	// MaxConnectionsPerAddress those from one IP address; one more is accepted
+	// and closed. 0 is no bound.
+	MaxConnections, MaxConnectionsPerAddress int
 	// SendBufferBytes and ReceiveBufferBytes set the socket buffers; 0 leaves
 	// them to the kernel, which adjusts them to the link.
 	SendBufferBytes, ReceiveBufferBytes int
@@ -49,7 +58,8 @@ type Config struct {
 	// false copies them through the process.
 	Sendfile bool
 	// MetricsListen is the address of the HTTP server for /metrics and
-	// /healthz; empty is none.
+	// /healthz; empty is none. It answers from the begin of [Start] to the end
+	// of [Server.Close], so that it tells what either of them waits for.
 	MetricsListen string
 	// Logger gets what the operator should know; nil discards it.
 	Logger *slog.Logger
@@ -59,9 +69,20 @@ type Config struct {
 // max.message.size).
 const DefaultMaxMessageBytes = 1_000_000
 
+// DefaultMaxRequestMemoryBytes is the bound on the read buffers of all
+// connections together: 48 MiB.
+const DefaultMaxRequestMemoryBytes = 48 << 20
+
+// Ages of Kafka 0.7: a segment is rolled a week after its first append, and
+// deleted a week after its last (NetDB'11 §3.1: "typically 7 days").
+const (
+	DefaultRollInterval = 7 * 24 * time.Hour
+	DefaultRetentionAge = 7 * 24 * time.Hour
+)
+
 // DefaultConfig returns the settings of a broker that is asked for nothing
-// special: the flush rules of Kafka 0.7's sample configuration, and limits
-// that a healthy client does not meet.
+// special: the flush rules of Kafka 0.7's sample configuration, its rules for
+// rolling and retention, and limits that a healthy client does not meet.
 func DefaultConfig() Config {
 	return Config{
 		Listen: "127.0.0.1:9092",
@@ -69,14 +90,19 @@ func DefaultConfig() Config {
 			SegmentBytes:      storage.DefaultSegmentBytes,
 			FlushMessages:     10_000,
 			FlushInterval:     time.Second,
+			RollInterval:      DefaultRollInterval,
+			RetentionAge:      DefaultRetentionAge,
+			CleanupInterval:   10 * time.Minute,
 			DefaultPartitions: storage.DefaultPartitions,
 		},
-		MaxMessageBytes: DefaultMaxMessageBytes,
-		MaxRequestBytes: wire.MaxRequestSize,
-		MaxConnections:  10_000,
-		ReadTimeout:     30 * time.Second,
-		WriteTimeout:    30 * time.Second,
-		Sendfile:        true,
+		MaxMessageBytes:       DefaultMaxMessageBytes,
+		MaxDecompressedBytes:  message.DefaultMaxDecompressed,
+		MaxRequestBytes:       wire.MaxRequestSize,
+		MaxRequestMemoryBytes: DefaultMaxRequestMemoryBytes,
+		MaxConnections:        10_000,
+		ReadTimeout:           30 * time.Second,
+		WriteTimeout:          30 * time.Second,
+		Sendfile:              true,
 	}
 }
 
@@ -92,8 +118,12 @@ func (c *Config) Check() error {
 		return fmt.Errorf("largest request of %d bytes: must be from %d to %d", c.MaxRequestBytes, wire.TypeSize, math.MaxInt32)
 	case c.MaxMessageBytes < 1 || c.MaxMessageBytes > c.MaxRequestBytes:
 		return fmt.Errorf("largest message of %d bytes: must be from 1 to the largest request, %d", c.MaxMessageBytes, c.MaxRequestBytes)
-	case c.MaxConnections < 0:
-		return fmt.Errorf("at most %d connections: must be 0 (no bound) or more", c.MaxConnections)
+	case c.MaxDecompressedBytes < 1 || c.MaxDecompressedBytes > math.MaxInt32:
+		return fmt.Errorf("at most %d bytes of a message decompressed: must be from 1 to %d", c.MaxDecompressedBytes, math.MaxInt32)
+	case c.MaxRequestMemoryBytes != 0 && c.MaxRequestMemoryBytes < largestBuffer:
+		return fmt.Errorf("at most %d bytes for the requests of all connections: must be 0 (no bound) or %d and more, which is one full read buffer", c.MaxRequestMemoryBytes, largestBuffer)
+	case c.MaxConnections < 0 || c.MaxConnectionsPerAddress < 0:
+		return fmt.Errorf("at most %d connections, %d of them from one address: must be 0 (no bound) or more", c.MaxConnections, c.MaxConnectionsPerAddress)
 	case !validBuffer(c.SendBufferBytes) || !validBuffer(c.ReceiveBufferBytes):
 		return fmt.Errorf("socket buffers of %d and %d bytes: must be from 0 (the kernel's choice) to %d", c.SendBufferBytes, c.ReceiveBufferBytes, math.MaxInt32)
 	case c.IdleTimeout < 0 || c.ReadTimeout < 0 || c.WriteTimeout < 0:
