@@ -1,10 +1,14 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 
 	"kafkalab/kafka/client"
@@ -24,6 +28,9 @@ const (
 	Flushed
 	levels
 )
+
+// Levels returns all levels.
+func Levels() []Level { return []Level{None, Received, Appended, Flushed} }
 
 func (l Level) String() string { return [...]string{"none", "received", "appended", "flushed"}[l] }
 
@@ -71,6 +78,7 @@ type Ledger struct {
 	settled  uint32             // streams up to this one have been through a check
 	readings []*Reading         // since the last check
 	problems []string           // what was noticed while the load ran
+	scratch  int                // topics made by loads, for their names
 }
 
 // history is what checks have found in a partition, all of it promised.
@@ -83,7 +91,7 @@ type history struct {
 type topicFact struct {
 	partitions int32 // 0: it is not known whether the topic is there, or how
 	gone       bool  // its deletion was answered
-	checked    bool  // its partitions hold messages of this ledger and are read by Read
+	scratch    bool  // made by a load, which may delete it
 }
 
 // NewLedger returns an empty ledger. The seed makes its payloads unlike those of
@@ -109,28 +117,49 @@ func (l *Ledger) CreateTopic(ctx context.Context, addr, topic string, partitions
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.topics[topic] = &topicFact{partitions: partitions, checked: true}
+	l.topics[topic] = &topicFact{partitions: partitions}
 	for p := range partitions {
 		l.history[TopicPartition{topic, p}] = &history{}
 	}
 	return nil
 }
 
-// partitions returns the partitions that loads send to, in no particular order.
+// partitions returns the partitions that loads send to, sorted.
 func (l *Ledger) partitions() []TopicPartition {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var list []TopicPartition
-	for p := range l.history {
-		list = append(list, p)
-	}
-	return list
+	return slices.SortedFunc(maps.Keys(l.history), func(a, b TopicPartition) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
 }
 
-// setTopic notes what is known of a topic that holds no messages.
+// scratchName returns a name for a topic that a load makes.
+func (l *Ledger) scratchName() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.scratch++
+	return fmt.Sprintf("scratch-%08x-%d", l.id, l.scratch)
+}
+
+// scratchTopics returns the topics that loads have made, sorted.
+func (l *Ledger) scratchTopics() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var names []string
+	for name, f := range l.topics {
+		if f.scratch && f.partitions != 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// setTopic notes what is known of a topic that a load makes or deletes.
 func (l *Ledger) setTopic(name string, f topicFact) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	f.scratch = true
 	l.topics[name] = &f
 }
 
@@ -166,9 +195,9 @@ type sentSet struct {
 type fate byte
 
 const (
-	open    fate = iota // no answer
-	acked               // acknowledged; with its offsets, from Appended up
-	refused             // may or may not be there
+	unanswered fate = iota
+	acked           // acknowledged; with its offsets, from Appended up
+	refused         // may or may not be there
 )
 
 // OpenStream begins a stream. A connection that breaks ends it: what is sent on
