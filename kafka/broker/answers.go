@@ -24,6 +24,7 @@ type pendingAnswer struct {
 	// flush is nil for an answer that is ready, and only waits for its turn.
 	flush    *flushWait
 	deadline time.Time
+	began    time.Time // when the request was read
 }
 
 // startFlush begins to wait for everything before end to be flushed, which
@@ -64,6 +65,8 @@ func (c *conn) answerAcked(a pendingAnswer) error {
 		go c.answerer()
 	}
 	c.pending.Add(1)
+	a.began = c.began
+	c.deferred++
 	select {
 	case c.answers <- a:
 		return nil
@@ -126,6 +129,7 @@ func (c *conn) answerer() {
 		}
 		ready = appendAcked(ready, a.code, a.where)
 		taken++
+		c.srv.metrics.latencies[wire.TypeAckedProduce].observe(time.Since(a.began), 1)
 		if len(ready) >= sendAt && !c.sendReady(&ready, &taken, failed) {
 			failed = true
 		}

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"kafkalab/kafka/storage"
 	"kafkalab/kafka/wire"
@@ -40,6 +41,10 @@ type conn struct {
 	// counts are the requests of this buffer by type, so that a shared counter
 	// is not moved for each small one.
 	counts [requestTypes]int
+	// began is when this buffer was read, and deferred how many of its
+	// AckedProduce requests the answerer has to answer, and to time.
+	began    time.Time
+	deferred int
 
 	// The answerer, started with the first answer that must wait.
 	answers chan pendingAnswer
@@ -127,11 +132,11 @@ func (c *conn) serve() (err error) {
 // handleBuffered handles every complete request in the buffer. Whatever ends
 // it, what came before has been appended, and its answers sent.
 func (c *conn) handleBuffered() error {
+	c.began = time.Now()
 	err := c.handleFrames()
 	for t, n := range c.counts {
 		if n > 0 {
 			c.srv.metrics.requests[t].Add(float64(n))
-			c.counts[t] = 0
 		}
 	}
 	if e := c.flushGroup(); err == nil {
@@ -140,11 +145,30 @@ func (c *conn) handleBuffered() error {
 	if e := c.sendGathered(); err == nil {
 		err = e
 	}
+	c.timeRequests()
 	if err != nil {
 		c.finishAnswers()
 	}
 	c.produces, c.fetches, c.parts = forget(c.produces), forget(c.fetches), forget(c.parts)
 	return err
+}
+
+// timeRequests takes the time of the requests of a buffer that has been handled.
+func (c *conn) timeRequests() {
+	took := time.Since(c.began)
+	for t, n := range c.counts {
+		if n == 0 {
+			continue
+		}
+		c.counts[t] = 0
+		if wire.Type(t) == wire.TypeAckedProduce {
+			n -= c.deferred
+		}
+		if n > 0 {
+			c.srv.metrics.latencies[t].observe(took, n)
+		}
+	}
+	c.deferred = 0
 }
 
 // maxScratch is how many entries of scratch space a connection keeps.

@@ -136,7 +136,7 @@ func (c *conn) sendParts(several bool) error {
 			}
 			return err
 		}
-		p.metrics.bytesOut.Add(float64(p.slice.Len()))
+		p.metrics.sent(p.slice.Len())
 	}
 	if len(c.gathered) >= sendAt {
 		return c.sendGathered()

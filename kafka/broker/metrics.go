@@ -1,35 +1,43 @@
 package broker
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"net"
-	"net/http"
-	"strconv"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"kafkalab/kafka/storage"
 	"kafkalab/kafka/wire"
 )
 
-// metrics are the broker's own. They are moved once per group of sets, answer
-// or event, never per message. Messages that go out are not counted: the broker
-// does not look into what it sends.
+// maxTopicSeries is how many topics have counters of their own. Clients make
+// topics as they like, and each costs the server of the metrics memory for
+// years: the topics beyond it are counted together, as otherTopics.
+const maxTopicSeries = 1000
+
+// otherTopics cannot be the name of a topic.
+const otherTopics = "/other"
+
+// metrics are the broker's own counters. They are moved once per group of sets,
+// answer or event, never per message; what can be read off the logs is not
+// counted, see stateCollector.
 type metrics struct {
 	registry *prometheus.Registry
+	logs     *atomic.Pointer[storage.Manager] // the server's
 
-	messagesIn, topicBytesIn, topicBytesOut *prometheus.CounterVec
-	topics                                  sync.Map // *storage.Log → *topicMetrics
-	topicsMu                                sync.Mutex
-	nowhere                                 *topicMetrics // of deleted topics, in no registry
+	// Vectors by topic, in the order of the fields of topicMetrics.
+	topicVecs []*prometheus.CounterVec
+	byLog     sync.Map // *storage.Log → *topicMetrics
+	topicsMu  sync.Mutex
+	byTopic   map[string]*topicMetrics // guarded by topicsMu
+	others    *topicMetrics            // of topics beyond maxTopicSeries; made with the first, guarded by topicsMu
+	nowhere   *topicMetrics            // of deleted topics, in no registry
 
 	requests                   [requestTypes]prometheus.Counter // nil where no type is
+	latencies                  [requestTypes]histogram
+	flushes                    histogram
+	failedFlushes              prometheus.Counter
 	sentByKernel, sentByCopy   prometheus.Counter
 	failedProduce, fetchErrors prometheus.Counter
 	badFrames, storageErrors   prometheus.Counter
@@ -40,187 +48,158 @@ type metrics struct {
 }
 
 // topicMetrics are the counters of one topic.
-type topicMetrics struct{ messagesIn, bytesIn, bytesOut prometheus.Counter }
+type topicMetrics struct {
+	messagesIn, bytesIn, messagesOut, bytesOut prometheus.Counter
+	deletedSegments, deletedBytes              prometheus.Counter
+
+	// What was appended since the start; the quotient is the mean size of a
+	// message, in bytes of log.
+	messages, bytes atomic.Int64
+}
 
 func newMetrics(s *Server) *metrics {
-	m := &metrics{registry: prometheus.NewRegistry()}
+	m := &metrics{registry: prometheus.NewRegistry(), logs: &s.opened, byTopic: make(map[string]*topicMetrics)}
 	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "kafka_broker_" + name, Help: help})
 		m.registry.MustRegister(c)
 		return c
 	}
 	vec := func(name, help, label string) *prometheus.CounterVec {
-		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kafka_broker_" + name, Help: help}, []string{label})
 		m.registry.MustRegister(v)
 		return v
 	}
-	m.messagesIn = vec("kafka_broker_messages_in_total", "Messages appended.", "topic")
-	m.topicBytesIn = vec("kafka_broker_bytes_in_total", "Bytes of message sets appended.", "topic")
-	m.topicBytesOut = vec("kafka_broker_bytes_out_total", "Bytes of message sets sent to consumers.", "topic")
-	uncounted := prometheus.NewCounter(prometheus.CounterOpts{Name: "deleted"})
-	m.nowhere = &topicMetrics{uncounted, uncounted, uncounted}
-	sent := vec("kafka_broker_sent_bytes_total", "Bytes of message sets sent, by the way they took.", "path")
+	for _, t := range []struct{ name, help string }{
+		{"messages_in_total", "Messages appended, those inside compressed ones counted one by one."},
+		{"bytes_in_total", "Bytes of message sets appended."},
+		{"messages_out_total", "Messages sent to consumers. An estimate, as the broker does not look into what it sends: the bytes sent, divided by the mean size of the messages appended to the topic since the broker started. Nothing is added before the first append."},
+		{"bytes_out_total", "Bytes of message sets sent to consumers."},
+		{"retention_deleted_segments_total", "Segment files deleted by retention, by age or by size."},
+		{"retention_deleted_bytes_total", "Bytes of the segment files deleted by retention."},
+	} {
+		m.topicVecs = append(m.topicVecs, vec(t.name, t.help+` Topics beyond the first 1000 are counted together as topic="`+otherTopics+`".`, "topic"))
+	}
+	nowhere := prometheus.NewCounter(prometheus.CounterOpts{Name: "deleted"})
+	m.nowhere = &topicMetrics{messagesIn: nowhere, bytesIn: nowhere, messagesOut: nowhere, bytesOut: nowhere, deletedSegments: nowhere, deletedBytes: nowhere}
+	sent := vec("sent_bytes_total", "Bytes of message sets sent, by the way they took: inside the kernel, or copied through the process.", "path")
 	m.sentByKernel, m.sentByCopy = sent.WithLabelValues("sendfile"), sent.WithLabelValues("copy")
-	requests := vec("kafka_broker_requests_total", "Requests read.", "type")
+	requests := vec("requests_total", "Requests read.", "type")
 	for t := range requestTypes {
 		if known(wire.Type(t)) {
 			m.requests[t] = requests.WithLabelValues(wire.Type(t).String())
 		}
 	}
-	m.failedProduce = counter("kafka_broker_failed_produce_total", "Message sets, or groups of them, that were not appended.")
-	m.fetchErrors = counter("kafka_broker_fetch_errors_total", "Fetch entries and Offsets requests that were refused or failed.")
-	m.badFrames = counter("kafka_broker_bad_frames_total", "Connections closed because their bytes were no request.")
-	m.storageErrors = counter("kafka_broker_storage_errors_total", "Appends, flushes and reads that the disk failed.")
-	m.panics = counter("kafka_broker_panics_total", "Connections closed by a broken invariant.")
-	m.acceptErrors = counter("kafka_broker_accept_errors_total", "Failed attempts to accept a connection.")
-	m.connsOpened = counter("kafka_broker_connections_total", "Connections accepted.")
-	m.refusedConns = counter("kafka_broker_connections_refused_total", "Connections closed at once because too many were open.")
-	m.timedOutConns = counter("kafka_broker_connections_timed_out_total", "Connections closed because the peer stood still.")
+	m.failedFlushes = counter("flushes_failed_total", "Flushes of a partition that the disk failed.")
+	m.failedProduce = counter("failed_produce_total", "Message sets, or groups of them, that were not appended.")
+	m.fetchErrors = counter("fetch_errors_total", "Fetch entries and Offsets requests that were refused or failed.")
+	m.badFrames = counter("bad_frames_total", "Connections closed because their bytes were no request.")
+	m.storageErrors = counter("storage_errors_total", "Appends, flushes and reads that the disk failed.")
+	m.panics = counter("panics_total", "Connections closed by a broken invariant.")
+	m.acceptErrors = counter("accept_errors_total", "Failed attempts to accept a connection.")
+	m.connsOpened = counter("connections_total", "Connections accepted.")
+	m.refusedConns = counter("connections_refused_total", "Connections closed at once because too many were open.")
+	m.timedOutConns = counter("connections_timed_out_total", "Connections closed because the peer stood still.")
 	m.conns = prometheus.NewGauge(prometheus.GaugeOpts{Name: "kafka_broker_connections", Help: "Connections open."})
-	m.registry.MustRegister(m.conns, &logCollector{logs: s.logs},
+	m.registry.MustRegister(m.conns, &stateCollector{s}, &durationCollector{m},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
 // topic returns the counters of a log's topic.
 func (m *metrics) topic(log *storage.Log) *topicMetrics {
-	if t, ok := m.topics.Load(log); ok {
+	if t, ok := m.byLog.Load(log); ok {
 		return t.(*topicMetrics)
 	}
 	m.topicsMu.Lock()
 	defer m.topicsMu.Unlock()
-	if errors.Is(log.Err(), storage.ErrNoSuchTopic) {
-		return m.nowhere // a request that found the log before its deletion
-	}
 	name := log.Topic()
-	t, _ := m.topics.LoadOrStore(log, &topicMetrics{
-		messagesIn: m.messagesIn.WithLabelValues(name),
-		bytesIn:    m.topicBytesIn.WithLabelValues(name),
-		bytesOut:   m.topicBytesOut.WithLabelValues(name),
-	})
-	return t.(*topicMetrics)
+	// A log that is not in the table any more was found before its topic was
+	// deleted: counting it would bring the topic's series back.
+	if logs := m.logs.Load(); logs == nil || logs.Lookup([]byte(name), log.Partition()) != log {
+		return m.nowhere
+	}
+	t := m.byTopic[name]
+	switch {
+	case t != nil:
+	case len(m.byTopic) < maxTopicSeries:
+		t = m.newTopic(name)
+		m.byTopic[name] = t
+	default:
+		if m.others == nil {
+			m.others = m.newTopic(otherTopics)
+		}
+		t = m.others
+	}
+	m.byLog.Store(log, t)
+	return t
+}
+
+func (m *metrics) newTopic(label string) *topicMetrics {
+	var c [6]prometheus.Counter
+	for i, v := range m.topicVecs {
+		c[i] = v.WithLabelValues(label)
+	}
+	return &topicMetrics{messagesIn: c[0], bytesIn: c[1], messagesOut: c[2], bytesOut: c[3], deletedSegments: c[4], deletedBytes: c[5]}
 }
 
 // dropTopic forgets the counters of a topic that was deleted.
 func (m *metrics) dropTopic(name string) {
 	m.topicsMu.Lock()
 	defer m.topicsMu.Unlock()
-	m.topics.Range(func(log, _ any) bool {
+	m.byLog.Range(func(log, _ any) bool {
 		if log.(*storage.Log).Topic() == name {
-			m.topics.Delete(log)
+			m.byLog.Delete(log)
 		}
 		return true
 	})
-	for _, v := range []*prometheus.CounterVec{m.messagesIn, m.topicBytesIn, m.topicBytesOut} {
+	delete(m.byTopic, name)
+	for _, v := range m.topicVecs {
 		v.DeleteLabelValues(name)
 	}
 }
 
-// logCollector describes the logs at the moment when it is asked.
-type logCollector struct{ logs *storage.Manager }
-
-func logDesc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("kafka_broker_log_"+name, help, []string{"topic", "partition"}, nil)
+// appended counts a group.
+func (t *topicMetrics) appended(messages, bytes int) {
+	t.messagesIn.Add(float64(messages))
+	t.bytesIn.Add(float64(bytes))
+	t.messages.Add(int64(messages))
+	t.bytes.Add(int64(bytes))
 }
+
+// sent counts bytes of one answer.
+func (t *topicMetrics) sent(bytes int) {
+	t.bytesOut.Add(float64(bytes))
+	if total := t.bytes.Load(); total > 0 {
+		t.messagesOut.Add(float64(bytes) * float64(t.messages.Load()) / float64(total))
+	}
+}
+
+// deleted counts what retention deleted.
+func (t *topicMetrics) deleted(segments int, bytes int64) {
+	t.deletedSegments.Add(float64(segments))
+	t.deletedBytes.Add(float64(bytes))
+}
+
+// durationCollector describes the histograms.
+type durationCollector struct{ m *metrics }
 
 var (
-	descFirst     = logDesc("first_offset", "Smallest offset that can be fetched.")
-	descWatermark = logDesc("watermark_offset", "Exclusive end of what is visible.")
-	descEnd       = logDesc("end_offset", "Exclusive end of what is appended.")
-	descFlushed   = logDesc("flushed_offset", "Exclusive end of what is flushed.")
-	descSegments  = logDesc("segments", "Segment files.")
-	descInService = logDesc("in_service", "1 if the partition takes appends, 0 after a failed write or flush.")
+	descRequests = prometheus.NewDesc("kafka_broker_request_duration_seconds",
+		"Time from the read that completed a request to the end of its handling, with that of all requests which came with the same read. WaitFetch includes the wait that it asked for, AckedProduce that for its flush.",
+		[]string{"type"}, nil)
+	descFlushes = prometheus.NewDesc("kafka_broker_flush_duration_seconds", "Time of one flush of a partition to the disk.", nil, nil)
 )
 
-func (c *logCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descFirst, descWatermark, descEnd, descFlushed, descSegments, descInService} {
-		ch <- d
-	}
+func (c *durationCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- descRequests
+	ch <- descFlushes
 }
 
-func (c *logCollector) Collect(ch chan<- prometheus.Metric) {
-	for _, l := range c.logs.Logs() {
-		st := l.State()
-		inService := 1.0
-		if l.Err() != nil {
-			inService = 0
-		}
-		for _, v := range []struct {
-			desc  *prometheus.Desc
-			value float64
-		}{
-			{descFirst, float64(st.First)}, {descWatermark, float64(st.Watermark)}, {descEnd, float64(st.LogEnd)},
-			{descFlushed, float64(st.Flushed)}, {descSegments, float64(st.Segments)}, {descInService, inService},
-		} {
-			ch <- prometheus.MustNewConstMetric(v.desc, prometheus.GaugeValue, v.value, l.Topic(), strconv.Itoa(int(l.Partition())))
+func (c *durationCollector) Collect(ch chan<- prometheus.Metric) {
+	for t := range requestTypes {
+		if known(wire.Type(t)) {
+			ch <- c.m.latencies[t].metric(descRequests, wire.Type(t).String())
 		}
 	}
-}
-
-// webServer serves /metrics and /healthz.
-type webServer struct {
-	http     http.Server
-	listener net.Listener
-}
-
-func (s *Server) listenWeb(ctx context.Context) (*webServer, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.MetricsListen)
-	if err != nil {
-		return nil, err
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", s.healthz)
-	return &webServer{listener: l, http: http.Server{
-		Handler:           mux,
-		ReadHeaderTimeout: 5 * time.Second,
-		WriteTimeout:      30 * time.Second,
-		MaxHeaderBytes:    16 << 10,
-	}}, nil
-}
-
-func (s *Server) serveWeb() {
-	defer s.tasks.Done()
-	if err := s.web.http.Serve(s.web.listener); !errors.Is(err, http.ErrServerClosed) {
-		s.fail(fmt.Errorf("metrics server on %v: %w", s.MetricsAddr(), err))
-	}
-}
-
-// closeWeb ends the web server; scrapes under way get a second.
-func (s *Server) closeWeb(ctx context.Context) error {
-	if s.web == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	if err := s.web.http.Shutdown(ctx); err != nil {
-		return errors.Join(fmt.Errorf("metrics server: %w", err), s.web.http.Close())
-	}
-	return nil
-}
-
-// healthz answers 200 while the broker serves all its partitions, and 503 with
-// the reasons otherwise.
-func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
-	var problems []string
-	if s.stopping.Load() {
-		problems = append(problems, "broker is stopping")
-	}
-	if err := s.Err(); err != nil {
-		problems = append(problems, err.Error())
-	}
-	for _, l := range s.logs.Logs() {
-		if err := l.Err(); err != nil {
-			problems = append(problems, err.Error())
-		}
-	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	if len(problems) == 0 {
-		fmt.Fprintln(w, "ok")
-		return
-	}
-	w.WriteHeader(http.StatusServiceUnavailable)
-	for _, p := range problems {
-		fmt.Fprintln(w, p)
-	}
+	ch <- c.m.flushes.metric(descFlushes)
 }

@@ -238,8 +238,7 @@ func (c *conn) appendGroup() (storage.Appended, error) {
 		}
 	}
 	if err == nil {
-		g.metrics.messagesIn.Add(float64(g.messages))
-		g.metrics.bytesIn.Add(float64(len(sets)))
+		g.metrics.appended(g.messages, len(sets))
 	}
 	return at, err
 }

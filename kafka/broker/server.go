@@ -28,9 +28,14 @@ type Server struct {
 	log      *slog.Logger
 	logs     *storage.Manager
 	listener *net.TCPListener
-	web      *webServer // nil without MetricsListen
 	metrics  *metrics
 	buffers  *bufferPool
+
+	// What the web server shows, which runs before the logs are open.
+	web    *webServer // nil without MetricsListen
+	start  start
+	opened atomic.Pointer[storage.Manager] // logs, once they are open
+	disk   diskRoom
 
 	ctx    context.Context // of all connections; ends when they must end now
 	cancel context.CancelFunc
@@ -44,7 +49,7 @@ type Server struct {
 	mu      sync.Mutex
 	conns   map[*conn]struct{} // guarded by mu
 	serving sync.WaitGroup     // connections; Add under mu while not stopping
-	tasks   sync.WaitGroup     // acceptor, web server
+	tasks   sync.WaitGroup     // acceptor
 
 	topicWatchers watchers
 
@@ -77,42 +82,43 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		stop:    make(chan struct{}),
 		conns:   make(map[*conn]struct{}),
 		done:    make(chan struct{}),
+		start:   start{began: time.Now()},
+		disk:    diskRoom{dir: cfg.LogDir, statfs: statfs},
+	}
+	s.metrics = newMetrics(s)
+	if err := s.startWeb(ctx); err != nil {
+		return nil, err
 	}
 	if err := s.open(ctx); err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.closeWeb())
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.checkFileLimit()
 	s.tasks.Add(1)
 	go s.accept()
-	if s.web != nil {
-		s.tasks.Add(1)
-		go s.serveWeb()
-	}
+	s.start.took.Store(int64(max(time.Since(s.start.began), 1)))
 	s.log.Info("broker started", "broker_id", cfg.ID, "listen", s.Addr().String(), "log_dir", cfg.LogDir,
 		"visible", cfg.Storage.Visible.String(), "flush_messages", cfg.Storage.FlushMessages, "flush_interval", cfg.Storage.FlushInterval,
-		"sendfile", cfg.Sendfile, "topics", len(s.logs.Topics()))
+		"roll_interval", cfg.Storage.RollInterval, "retention", cfg.Storage.RetentionAge, "retention_bytes", cfg.Storage.RetentionBytes,
+		"sendfile", cfg.Sendfile)
 	return s, nil
 }
 
 // open opens what the server stands on, or nothing.
 func (s *Server) open(ctx context.Context) (err error) {
+	s.cfg.Storage.Hooks = s.hooks()
 	if s.logs, err = storage.Open(ctx, s.cfg.LogDir, s.cfg.Storage); err != nil {
 		return err
 	}
 	s.cfg.Storage = s.logs.Config()
-	s.metrics = newMetrics(s)
+	s.opened.Store(s.logs)
+	s.tellOpened()
 	listen := net.ListenConfig{Control: s.setBuffers}
 	l, err := listen.Listen(ctx, "tcp", s.cfg.Listen)
 	if err != nil {
 		return errors.Join(listenError("clients", "--listen", err), s.logs.Close(ctx))
 	}
 	s.listener = l.(*net.TCPListener)
-	if s.cfg.MetricsListen != "" {
-		if s.web, err = s.listenWeb(ctx); err != nil {
-			return errors.Join(listenError("metrics", "--metrics-listen", err), l.Close(), s.logs.Close(ctx))
-		}
-	}
 	return nil
 }
 
@@ -160,14 +166,6 @@ func (s *Server) checkFileLimit() {
 
 // Addr returns the address that clients connect to.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
-
-// MetricsAddr returns the address of the metrics server, or nil.
-func (s *Server) MetricsAddr() net.Addr {
-	if s.web == nil {
-		return nil
-	}
-	return s.web.listener.Addr()
-}
 
 // Done is closed when the broker has failed or [Server.Close] has ended it.
 func (s *Server) Done() <-chan struct{} { return s.done }
@@ -229,11 +227,12 @@ func (s *Server) shutDown(ctx context.Context) error {
 	s.mu.Unlock()
 
 	var errs []error
-	errs = append(errs, s.listener.Close(), s.closeWeb(ctx), s.closeConns(ctx, grace))
+	errs = append(errs, s.listener.Close(), s.closeConns(ctx, grace))
 	s.tasks.Wait()
 	if err := s.logs.Close(ctx); err != nil {
 		errs = append(errs, err)
 	}
+	errs = append(errs, s.closeWeb())
 	err := errors.Join(errs...)
 	if err != nil {
 		s.log.Error("broker did not stop cleanly", "error", err)
