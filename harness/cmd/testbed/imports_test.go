@@ -49,6 +49,8 @@ var allowed = []struct {
 	{"kafka/stream", section4},
 	{"kafka/replica", []string{"kafka/storage", "kafka/client", "kafka/registry", "kafka/coord"}},
 	{"kafka/kafkatest", []string{"kafka/..."}},
+	// What a real broker is tortured with knows it from outside alone.
+	{"kafka/kafkatest/torture", []string{"kafka/client", "kafka/wire", "kafka/message"}},
 
 	// The testbed.
 	{"harness/cmd/testbed", []string{"harness/...", "scenarios", "compare/...", "plots", "paper", "results/..."}},
@@ -84,7 +86,7 @@ var allowed = []struct {
 var section4 = []string{"kafka/producer", "kafka/consumer", "kafka/client", "kafka/registry", "kafka/schema", "kafka/envelope", "kafka/message"}
 
 // testKits are packages for tests. Nothing but tests, and kits, may import one.
-var testKits = []string{"kafka/kafkatest", "harness/driver/drivertest", "harness/host/hosttest"}
+var testKits = []string{"kafka/kafkatest", "kafka/kafkatest/torture", "harness/driver/drivertest", "harness/host/hosttest"}
 
 type goPackage struct {
 	ImportPath                         string

@@ -53,6 +53,7 @@ type Report struct {
 	Checks   int
 	Messages int64 // compared, old and new
 	Seen     int64 // by consumers
+	Trims    int   // logs whose beginning was gone, by retention
 	// Problems are broken promises, [maxProblems] at most.
 	Problems []string
 }
@@ -79,6 +80,7 @@ func (r *Report) Add(o Report) {
 	r.Checks += o.Checks
 	r.Messages += o.Messages
 	r.Seen += o.Seen
+	r.Trims += o.Trims
 	for _, p := range o.Problems {
 		r.problem("%s", p)
 	}
@@ -87,7 +89,8 @@ func (r *Report) Add(o Report) {
 // String returns what each level of acknowledgement has lost.
 func (r Report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d checks, %d messages compared, %d seen by consumers, %d broken promises\n", r.Checks, r.Messages, r.Seen, len(r.Problems))
+	fmt.Fprintf(&b, "%d checks, %d messages compared, %d seen by consumers, %d logs shortened by retention, %d broken promises\n",
+		r.Checks, r.Messages, r.Seen, r.Trims, len(r.Problems))
 	fmt.Fprintf(&b, "%-9s %10s %10s %10s %10s %10s %18s\n", "acks", "sent", "acked", "found", "removed", "lost", "acked, but lost")
 	for level, c := range r.Levels {
 		fmt.Fprintf(&b, "%-9v %10d %10d %10d %10d %10d %18d\n", Level(level), c.Sent, c.Acked, c.Found, c.Removed, c.Lost, c.LostAcked)
@@ -187,7 +190,11 @@ func (c *partitionCheck) run() {
 
 // checkStart looks at what retention has removed.
 func (c *partitionCheck) checkStart() {
-	switch first := c.log.First; {
+	first := c.log.First
+	if first > c.history.first {
+		c.report.Trims++
+	}
+	switch {
 	case first == c.history.first:
 	case first < c.history.first:
 		c.problem("the log starts at %d, and did at %d before", first, c.history.first)
