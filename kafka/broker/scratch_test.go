@@ -31,11 +31,14 @@ func TestScratchHoldsNothing(t *testing.T) {
 // TestCountersOfADeletedTopic: a request that found the log before its deletion
 // does not bring the topic back.
 func TestCountersOfADeletedTopic(t *testing.T) {
-	logs, err := storage.Open(t.Context(), t.TempDir(), storage.Config{})
+	dir := t.TempDir()
+	logs, err := storage.Open(t.Context(), dir, storage.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := newMetrics(&Server{logs: logs})
+	s := &Server{disk: diskRoom{dir: dir, statfs: statfs}}
+	s.opened.Store(logs)
+	m := newMetrics(s)
 	log, err := logs.Ensure("t", 0)
 	if err != nil {
 		t.Fatal(err)

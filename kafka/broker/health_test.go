@@ -1,0 +1,283 @@
+package broker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"kafkalab/kafka/internal/vfs"
+	"kafkalab/kafka/message"
+	"kafkalab/kafka/storage"
+)
+
+// startTest starts a broker of a test in a folder.
+func startTest(t *testing.T, dir string, options ...func(*Config)) *Server {
+	t.Helper()
+	cfg := DefaultConfig()
+	cfg.Listen, cfg.LogDir = "127.0.0.1:0", dir
+	for _, o := range options {
+		o(&cfg)
+	}
+	s, err := Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stopTest(t, s) })
+	return s
+}
+
+func stopTest(t *testing.T, s *Server) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func logTo(w io.Writer) func(*Config) {
+	return func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(w, nil)) }
+}
+
+// TestHealthOfTheDisk: a full disk and one that hangs make the broker unready,
+// and nobody waits for the one that hangs: one goroutine does.
+func TestHealthOfTheDisk(t *testing.T) {
+	s := startTest(t, t.TempDir())
+	if h := s.health(); !h.Ready {
+		t.Fatalf("not ready: %q", h.Reasons)
+	}
+	answer := func(r room, err error) func(string) (room, error) {
+		return func(string) (room, error) { return r, err }
+	}
+	for _, row := range []struct {
+		name   string
+		statfs func(string) (room, error)
+		says   string // empty: ready
+	}{
+		{"room for one message", answer(room{free: DefaultMaxMessageBytes, size: 1 << 40}, nil), ""},
+		{"full", answer(room{free: DefaultMaxMessageBytes - 1, size: 1 << 40}, nil), "the disk is full: 999999 bytes"},
+		{"in memory", answer(room{}, fs.ErrNotExist), ""},
+		{"broken", answer(room{}, errors.New("no luck")), "no luck"},
+	} {
+		s.disk.statfs = row.statfs
+		h := s.health()
+		if h.Ready != (row.says == "") || !strings.Contains(strings.Join(h.Reasons, "\n"), row.says) {
+			t.Errorf("%s: ready %v, %q", row.name, h.Ready, h.Reasons)
+		}
+	}
+
+	release := make(chan struct{})
+	s.disk.statfs = func(string) (room, error) {
+		<-release
+		return room{}, nil
+	}
+	before := runtime.NumGoroutine()
+	for range 2 {
+		if h := s.health(); h.Ready || !strings.Contains(h.Reasons[0], errDiskHangs.Error()) {
+			t.Errorf("ready %v, %q", h.Ready, h.Reasons)
+		}
+	}
+	if got := gather(t, s)["kafka_broker_disk_free_bytes"]; got != nil {
+		t.Errorf("room on a disk that does not answer: %v", got)
+	}
+	if after := runtime.NumGoroutine(); after > before+1 {
+		t.Errorf("%d goroutines, were %d", after, before)
+	}
+	close(release)
+	for end := time.Now().Add(20 * time.Second); !strings.Contains(s.health().Reasons[0], "full"); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the answer that came late is never seen")
+		}
+	}
+}
+
+// gather returns all metrics by their names.
+func gather(t *testing.T, s *Server) map[string]*dto.MetricFamily {
+	t.Helper()
+	families, err := s.metrics.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]*dto.MetricFamily{}
+	for _, f := range families {
+		byName[f.GetName()] = f
+	}
+	return byName
+}
+
+// TestSeriesAreBounded: more topics than have series of their own are counted
+// together, more partitions are left out, and both are said.
+func TestSeriesAreBounded(t *testing.T) {
+	s := startTest(t, "/logs", func(c *Config) { c.Storage.FS = vfs.NewMem() })
+	set := message.Append(nil, []byte("m"))
+	append1 := func(topic string, partition int32) {
+		l, err := s.logs.Ensure(topic, partition)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Append(set, 1); err != nil {
+			t.Fatal(err)
+		}
+		s.metrics.topic(l).appended(1, len(set))
+	}
+	for i := range maxTopicSeries + 3 {
+		append1(fmt.Sprintf("topic%04d", i), 0)
+	}
+	series := gather(t, s)["kafka_broker_messages_in_total"].GetMetric()
+	if len(series) != maxTopicSeries+1 {
+		t.Errorf("%d series, want %d topics and the others", len(series), maxTopicSeries)
+	}
+	others := valueOf(series, otherTopics)
+	if others != 3 {
+		t.Errorf("%v messages of other topics, want 3", others)
+	}
+	// The place of a topic that was deleted is free for another.
+	if err := s.logs.DeleteTopic("topic0000"); err != nil {
+		t.Fatal(err)
+	}
+	s.metrics.dropTopic("topic0000")
+	append1("late", 0)
+	series = gather(t, s)["kafka_broker_messages_in_total"].GetMetric()
+	if got := valueOf(series, "late"); got != 1 {
+		t.Errorf("%v messages of the new topic, want 1", got)
+	}
+	if got := valueOf(series, "topic0000"); got != -1 {
+		t.Errorf("%v messages of the deleted topic", got)
+	}
+
+	if err := s.logs.CreateTopic("wide", maxPartitionSeries); err != nil {
+		t.Fatal(err)
+	}
+	for p := range int32(maxPartitionSeries - maxTopicSeries) {
+		append1("wide", p)
+	}
+	all := gather(t, s)
+	if n := len(all["kafka_broker_log_segments"].GetMetric()); n != maxPartitionSeries {
+		t.Errorf("%d partitions are described, want %d", n, maxPartitionSeries)
+	}
+	if got := all["kafka_broker_partitions_not_shown"].GetMetric()[0].GetGauge().GetValue(); got != 3 {
+		t.Errorf("%v partitions are said to be left out, want 3", got)
+	}
+}
+
+// valueOf returns the value of the counter with a label, or -1.
+func valueOf(series []*dto.Metric, label string) float64 {
+	for _, m := range series {
+		if m.GetLabel()[0].GetValue() == label {
+			return m.GetCounter().GetValue()
+		}
+	}
+	return -1
+}
+
+// TestStartTells: the log says what the start found in the log folder, and what
+// recovery cut, and the metrics do.
+func TestStartTells(t *testing.T) {
+	dir := t.TempDir()
+	var log bytes.Buffer
+	s := startTest(t, dir, logTo(&log))
+	set := message.Append(nil, []byte("a message"))
+	for p := range int32(2) {
+		if err := appendFlushed(t, s, "t", p, set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !strings.Contains(log.String(), `msg="log folder opened"`) || !strings.Contains(log.String(), " partitions=0 ") {
+		t.Errorf("the first start says %s", &log)
+	}
+	stopTest(t, s)
+	log.Reset()
+	s = startTest(t, dir, logTo(&log))
+	for _, want := range []string{" clean_stop=true ", " topics=1 ", " partitions=2 ", " segments=2 ", fmt.Sprintf(" bytes=%d ", 2*len(set)), " recovered=0 ", " cut=0 "} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("after a clean stop the start does not say %q: %s", want, &log)
+		}
+	}
+	stopTest(t, s)
+
+	// As after a crash, with a torn message.
+	segment := filepath.Join(dir, "t-1", strings.Repeat("0", 20)+".kafka")
+	f, err := os.OpenFile(segment, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Write(set[:7])
+	if err := errors.Join(err, f.Close(), os.Remove(filepath.Join(dir, ".kafka_cleanshutdown"))); err != nil {
+		t.Fatal(err)
+	}
+	log.Reset()
+	s = startTest(t, dir, logTo(&log))
+	for _, want := range []string{" clean_stop=false ", " partitions=2 ", " recovered=2 ", " cut=1 ", " cut_bytes=7 ", " out_of_service=0 ", " took="} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("after a crash the start does not say %q: %s", want, &log)
+		}
+	}
+	all := gather(t, s)
+	for name, want := range map[string]float64{
+		"kafka_broker_start_logs_found": 2, "kafka_broker_start_logs_opened": 2, "kafka_broker_start_logs_recovered": 2,
+		"kafka_broker_recovery_cuts_total": 1, "kafka_broker_recovery_cut_bytes_total": 7, "kafka_broker_ready": 1,
+		"kafka_broker_topics": 1, "kafka_broker_partitions": 2, "kafka_broker_partitions_out_of_service": 0,
+	} {
+		m := all[name].GetMetric()[0]
+		if got := m.GetGauge().GetValue() + m.GetCounter().GetValue(); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+}
+
+func appendFlushed(t *testing.T, s *Server, topic string, partition int32, set []byte) error {
+	t.Helper()
+	if err := s.logs.CreateTopic(topic, 2); err != nil && !errors.Is(err, storage.ErrTopicExists) {
+		return err
+	}
+	l, err := s.logs.Ensure(topic, partition)
+	if err != nil {
+		return err
+	}
+	if _, err := l.Append(set, 1); err != nil {
+		return err
+	}
+	return l.Flush(t.Context())
+}
+
+// TestHistogram: a duration counts in its bucket, bounds being inclusive, and
+// several at once count as several.
+func TestHistogram(t *testing.T) {
+	var h histogram
+	h.observe(50*time.Microsecond, 2)
+	h.observe(51*time.Microsecond, 1)
+	h.observe(time.Minute, 3)
+	var m dto.Metric
+	if err := h.metric(prometheus.NewDesc("h", "h", nil, nil)).Write(&m); err != nil {
+		t.Fatal(err)
+	}
+	got := m.GetHistogram()
+	if got.GetSampleCount() != 6 || got.GetSampleSum() < 180 || got.GetSampleSum() > 180.001 {
+		t.Errorf("%d samples, sum %v s; want 6, 180 s and a little", got.GetSampleCount(), got.GetSampleSum())
+	}
+	for _, b := range got.GetBucket() {
+		want := uint64(3)
+		if b.GetUpperBound() == 50e-6 {
+			want = 2
+		}
+		if b.GetCumulativeCount() != want {
+			t.Errorf("%d samples up to %v s, want %d", b.GetCumulativeCount(), b.GetUpperBound(), want)
+		}
+	}
+	if testing.AllocsPerRun(100, func() { h.observe(time.Millisecond, 7) }) > 0 {
+		t.Error("observing allocates")
+	}
+}
