@@ -8,10 +8,12 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -121,7 +123,7 @@ func gather(t *testing.T, s *Server) map[string]*dto.MetricFamily {
 // TestSeriesAreBounded: more topics than have series of their own are counted
 // together, more partitions are left out, and both are said.
 func TestSeriesAreBounded(t *testing.T) {
-	s := startTest(t, "/logs", func(c *Config) { c.Storage.FS = vfs.NewMem() })
+	s := startTest(t, "/logs", func(c *Config) { c.Storage.FS = vfs.NewMem(time.Now) })
 	set := message.Append(nil, []byte("m"))
 	append1 := func(topic string, partition int32) {
 		l, err := s.logs.Ensure(topic, partition)
@@ -279,5 +281,184 @@ func TestHistogram(t *testing.T) {
 	}
 	if testing.AllocsPerRun(100, func() { h.observe(time.Millisecond, 7) }) > 0 {
 		t.Error("observing allocates")
+	}
+}
+
+// TestHealthzFromStartToStop: the web server answers while the logs are being
+// recovered and says how far that is, when the broker serves, and until the
+// last log is closed.
+func TestHealthzFromStartToStop(t *testing.T) {
+	files := vfs.NewMem(time.Now)
+	inMemory := func(c *Config) { c.Storage.FS, c.Storage.FlushMessages, c.Storage.FlushInterval = files, 0, 0 }
+	s := startTest(t, "/logs", inMemory)
+	set := message.Append(nil, []byte("a message"))
+	for p := range int32(2) {
+		if err := appendFlushed(t, s, "t", p, set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stopTest(t, s)
+	if err := files.Remove("/logs/.kafka_cleanshutdown"); err != nil {
+		t.Fatal(err)
+	}
+	hold := func(kind vfs.OpKind) (release func()) {
+		held := make(chan struct{})
+		files.SetHook(func(op vfs.Op) error {
+			if op.Kind == kind && strings.HasPrefix(op.Path, "/logs/t-1/") {
+				<-held
+			}
+			return nil
+		})
+		return sync.OnceFunc(func() { files.SetHook(nil); close(held) })
+	}
+
+	release := hold(vfs.OpRead)
+	defer release()
+	lines := make(lineChan, 1000)
+	started := make(chan *Server, 1)
+	go func() {
+		defer close(started)
+		cfg := DefaultConfig()
+		cfg.Listen, cfg.LogDir, cfg.MetricsListen = "127.0.0.1:0", "/logs", "127.0.0.1:0"
+		inMemory(&cfg)
+		logTo(lines)(&cfg)
+		s, err := Start(context.Background(), cfg)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		started <- s
+	}()
+	url := "http://" + lines.listenOf(t, "serving metrics")
+	waitFor(t, url+"/healthz", http.StatusServiceUnavailable, "broker is starting: 1 of 2 logs recovered after a stop that was not clean\n")
+	waitFor(t, url+"/metrics", http.StatusOK, "\nkafka_broker_start_logs_opened 1\n")
+	waitFor(t, url+"/healthz?json", http.StatusServiceUnavailable, `"logs_found":2,"logs_opened":1,`)
+	release()
+	s = <-started
+	if s == nil {
+		return
+	}
+	waitFor(t, url+"/healthz", http.StatusOK, "ready\n")
+	waitFor(t, url+"/healthz?json", http.StatusOK, `{"ready":true,"logs_found":2,"logs_opened":2,"partitions_out_of_service":0}`)
+
+	l, err := s.logs.Ensure("t", 1)
+	if err == nil {
+		_, err = l.Append(set, 1)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	release = hold(vfs.OpSync)
+	defer release()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		stopTest(t, s)
+	}()
+	waitFor(t, url+"/healthz", http.StatusServiceUnavailable, "broker is stopping\n")
+	release()
+	<-stopped
+	if _, _, err := ask(t, url+"/healthz"); err == nil {
+		t.Error("the web server answers after the stop")
+	}
+}
+
+// lineChan takes the lines of a log.
+type lineChan chan string
+
+func (c lineChan) Write(line []byte) (int, error) {
+	c <- string(line)
+	return len(line), nil
+}
+
+// listenOf waits for a message and returns its attribute "listen".
+func (c lineChan) listenOf(t *testing.T, message string) string {
+	t.Helper()
+	timeout := time.After(20 * time.Second)
+	for {
+		select {
+		case line := <-c:
+			if !strings.Contains(line, message) {
+				continue
+			}
+			_, rest, _ := strings.Cut(line, "listen=")
+			return strings.Fields(rest)[0]
+		case <-timeout:
+			t.Fatalf("the log does not say %q", message)
+		}
+	}
+}
+
+// ask gets a page.
+func ask(t *testing.T, url string) (status int, body string, err error) {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	r, err := client.Get(url)
+	if err != nil {
+		return 0, "", err
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	return r.StatusCode, string(b), err
+}
+
+// waitFor asks for a page until it is as wanted.
+func waitFor(t *testing.T, url string, status int, says string) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		got, body, err := ask(t, url)
+		if err == nil && got == status && strings.Contains(body, says) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: status %d, %.500q, %v; want %d and %q", url, got, body, err, status, says)
+		}
+	}
+}
+
+// TestHealthNamesPartitions: partitions out of service are named, up to a bound.
+func TestHealthNamesPartitions(t *testing.T) {
+	files := vfs.NewMem(time.Now)
+	s := startTest(t, "/logs", func(c *Config) { c.Storage.FS, c.Storage.DefaultPartitions = files, maxReasons+20 })
+	set := message.Append(nil, []byte("m"))
+	for p := range int32(maxReasons + 20) {
+		l, err := s.logs.Ensure("t", p)
+		if err == nil {
+			_, err = l.Append(set, 1)
+		}
+		if err == nil {
+			err = l.Flush(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	stopTest(t, s)
+	// A hole between two segments is damage that recovery does not mend.
+	for p := range maxReasons + 20 {
+		f, err := files.Create(fmt.Sprintf("/logs/t-%d/%020d.kafka", p, 999))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg := s.cfg
+	again, err := Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It does not stop cleanly, with logs that it cannot serve.
+	defer func() { _ = again.Close(context.Background()) }()
+	h := again.health()
+	if h.Ready || h.OutOfService != maxReasons+20 || len(h.Reasons) != maxReasons+1 {
+		t.Errorf("ready %v, %d out of service, %d reasons", h.Ready, h.OutOfService, len(h.Reasons))
+	}
+	if first, last := h.Reasons[0], h.Reasons[len(h.Reasons)-1]; !strings.Contains(first, `topic "t" partition 0`) || last != "20 more partitions are out of service" {
+		t.Errorf("first %q, last %q", first, last)
+	}
+	if got := gather(t, again)["kafka_broker_partitions_out_of_service"].GetMetric()[0].GetGauge().GetValue(); got != maxReasons+20 {
+		t.Errorf("%v partitions are said to be out of service", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"kafkalab/kafka/broker"
 	"kafkalab/kafka/kafkatest"
@@ -91,6 +92,7 @@ func TestMetrics(t *testing.T) {
 		`kafka_broker_messages_in_total{topic="a"}`:                  2,
 		`kafka_broker_bytes_in_total{topic="a"}`:                     42,
 		`kafka_broker_bytes_out_total{topic="a"}`:                    26,
+		`kafka_broker_messages_out_total{topic="a"}`:                 26 / 21.0, // of 21 bytes in the mean
 		`kafka_broker_sent_bytes_total{path="sendfile"}`:             26,
 		`kafka_broker_sent_bytes_total{path="copy"}`:                 0,
 		`kafka_broker_requests_total{type="Produce"}`:                1,
@@ -104,21 +106,131 @@ func TestMetrics(t *testing.T) {
 		`kafka_broker_log_end_offset{partition="0",topic="a"}`:       42,
 		`kafka_broker_log_watermark_offset{partition="0",topic="a"}`: 42,
 		`kafka_broker_log_segments{partition="0",topic="a"}`:         1,
+		`kafka_broker_log_size_bytes{partition="0",topic="a"}`:       42,
+		`kafka_broker_log_first_offset{partition="0",topic="a"}`:     0,
+		`kafka_broker_log_flushed_offset{partition="0",topic="a"}`:   42,
+		`kafka_broker_topics`:                                        1,
+		`kafka_broker_partitions`:                                    1,
+		`kafka_broker_partitions_not_shown`:                          0,
+		`kafka_broker_partitions_out_of_service`:                     0,
+		`kafka_broker_connections_limit`:                             10_000,
+		`kafka_broker_ready`:                                         1,
+		`kafka_broker_flushes_failed_total`:                          0,
 		`kafka_broker_log_in_service{partition="0",topic="a"}`:       1,
 	} {
 		if got := metric(t, b, name); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
+	for _, name := range []string{
+		"kafka_broker_flush_duration_seconds_count", "kafka_broker_disk_free_bytes", "kafka_broker_disk_size_bytes",
+		"kafka_broker_start_duration_seconds", "process_open_fds", "process_max_fds", "process_resident_memory_bytes",
+	} {
+		if got := metric(t, b, name); got <= 0 {
+			t.Errorf("%s is %v, want more than 0", name, got)
+		}
+	}
 	p.send(wire.AppendDeleteTopic(nil, "a"))
 	p.want(0, nil)
-	for _, name := range []string{`kafka_broker_messages_in_total{topic="a"}`, `kafka_broker_log_end_offset{partition="0",topic="a"}`} {
-		if got := metric(t, b, name); got != -1 {
-			t.Errorf("%s is %v after the topic was deleted", name, got)
-		}
+	if _, body := get(t, b, "/metrics"); strings.Contains(body, `topic="a"`) {
+		t.Errorf("the topic is still there after its deletion: %s", body)
 	}
 	p.Close()
 	eventually(t, "the connection is counted off", func() bool { return metric(t, b, "kafka_broker_connections") == 0 })
+}
+
+// TestRequestDurations: each request that was handled is timed once, by its
+// type, those too that are answered after a flush or wait for something.
+func TestRequestDurations(t *testing.T) {
+	b := kafkatest.Start(t, withMetrics)
+	p := dial(t, b)
+	p.send(join(produce("a", 0, entryP), produce("a", 0, entryP), fetch("a", 0, 0, 26)))
+	p.want(0, entryP)
+	for range 3 {
+		p.send(wire.AppendAckedProduce(nil, "a", 0, entryP, wire.AcksFlushed, 1000))
+		p.answer()
+	}
+	p.send(wire.AppendAckedProduce(nil, "a", 0, entryP, wire.AcksAppended, 0))
+	p.answer()
+	p.send(wire.AppendWaitFetch(nil, []wire.FetchEntry{{Topic: "none", MaxBytes: 10}}, 20, 1))
+	p.answer()
+	p.barrier()
+	for name, want := range map[string]float64{"Produce": 2, "Fetch": 1, "AckedProduce": 4, "WaitFetch": 1, "Offsets": 1, "MultiProduce": 0} {
+		count := func() float64 {
+			return metric(t, b, `kafka_broker_request_duration_seconds_count{type="`+name+`"}`)
+		}
+		eventually(t, "all requests "+name+" are timed", func() bool { return count() >= want })
+		if got := count(); got != want {
+			t.Errorf("%v requests %s are timed, want %v", got, name, want)
+		}
+	}
+	if sum := metric(t, b, `kafka_broker_request_duration_seconds_sum{type="WaitFetch"}`); sum < 0.02 {
+		t.Errorf("the WaitFetch took %v s, but waited 20 ms", sum)
+	}
+}
+
+// TestMetricsAreDocumented: each metric of the broker has a help text, ends with
+// its unit or says that it counts, and no label but those that are bounded.
+func TestMetricsAreDocumented(t *testing.T) {
+	b := kafkatest.Start(t, withMetrics)
+	p := dial(t, b)
+	p.send(produce("a", 0, entryP))
+	p.barrier()
+	_, body := get(t, b, "/metrics")
+	types, n := map[string]string{}, 0
+	for line := range strings.Lines(body) {
+		line = strings.TrimSpace(line)
+		if rest, ok := strings.CutPrefix(line, "# HELP kafka_broker_"); ok {
+			if name, help, _ := strings.Cut(rest, " "); len(help) < 5 || !strings.HasSuffix(help, ".") {
+				t.Errorf("%s: help %q", name, help)
+			}
+			n++
+		}
+		if rest, ok := strings.CutPrefix(line, "# TYPE kafka_broker_"); ok {
+			name, kind, _ := strings.Cut(rest, " ")
+			types[name] = kind
+			if counts := strings.HasSuffix(name, "_total"); counts != (kind == "counter") {
+				t.Errorf("%s is a %s", name, kind)
+			}
+			if kind == "histogram" && !strings.HasSuffix(name, "_seconds") {
+				t.Errorf("%s has no unit", name)
+			}
+		}
+		if _, labels, ok := strings.Cut(line, "{"); ok && strings.HasPrefix(line, "kafka_broker_") {
+			labels, _, _ = strings.Cut(labels, "}")
+			for _, l := range strings.Split(labels, ",") {
+				name, _, _ := strings.Cut(l, "=")
+				if !slices.Contains([]string{"topic", "partition", "type", "path", "le", "reason"}, name) {
+					t.Errorf("label %s in %s", name, line)
+				}
+			}
+		}
+	}
+	if n < 30 || n != len(types) {
+		t.Errorf("%d metrics have a help, %d a type", n, len(types))
+	}
+}
+
+// TestRetentionIsCounted: what retention deletes shows in the counters of its
+// topic.
+func TestRetentionIsCounted(t *testing.T) {
+	b := kafkatest.Start(t, withMetrics, func(c *broker.Config) {
+		c.Storage.SegmentBytes, c.Storage.RetentionBytes, c.Storage.CleanupInterval = 20, 1, 10*time.Millisecond
+	})
+	p := dial(t, b)
+	for range 3 {
+		p.send(produce("a", 0, entryP)) // each fills a segment
+		p.barrier()
+	}
+	eventually(t, "the first two segments are deleted", func() bool {
+		return metric(t, b, `kafka_broker_retention_deleted_segments_total{topic="a"}`) == 2
+	})
+	if got := metric(t, b, `kafka_broker_retention_deleted_bytes_total{topic="a"}`); got != float64(2*len(entryP)) {
+		t.Errorf("%v bytes are deleted, want %d", got, 2*len(entryP))
+	}
+	if got := metric(t, b, `kafka_broker_log_first_offset{partition="0",topic="a"}`); got != float64(2*len(entryP)) {
+		t.Errorf("the first offset is %v, want %d", got, 2*len(entryP))
+	}
 }
 
 // TestHealth: a partition out of service makes the broker unhealthy, and the
@@ -126,7 +238,7 @@ func TestMetrics(t *testing.T) {
 func TestHealth(t *testing.T) {
 	dir := t.TempDir()
 	b := kafkatest.Start(t, withMetrics, func(c *broker.Config) { c.LogDir = dir })
-	if status, body := get(t, b, "/healthz"); status != http.StatusOK || body != "ok\n" {
+	if status, body := get(t, b, "/healthz"); status != http.StatusOK || body != "ready\n" {
 		t.Errorf("status %d, %q", status, body)
 	}
 	if status, _ := get(t, b, "/metrics.html"); status != http.StatusNotFound {
