@@ -1,6 +1,9 @@
 package message
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // BenchmarkCheck is what every message of a producer costs a broker, but for the
 // write: 50 messages, as in a batch.
@@ -14,10 +17,64 @@ func BenchmarkCheck(b *testing.B) {
 			b.SetBytes(int64(len(set)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, n, err := Check(set, 1_000_000); n != 50 || err != nil {
+				if _, n, err := Check(set, Limits{MaxPayload: 1_000_000}); n != 50 || err != nil {
 					b.Fatal(n, err)
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkIterate is what every message costs a consumer, but for the read.
+func BenchmarkIterate(b *testing.B) {
+	var set []byte
+	for range 1000 {
+		set = Append(set, make([]byte, 200))
+	}
+	b.SetBytes(int64(len(set)))
+	b.ReportAllocs()
+	for b.Loop() {
+		n := 0
+		for it := Set(set).Iterate(0); it.Next(); n++ {
+		}
+		if n != 1000 {
+			b.Fatal(n)
+		}
+	}
+}
+
+// BenchmarkCodecs compresses, checks and walks a set of 200 lines of a log, as a
+// producer, a broker and a consumer do. Bytes are those of the set as it is.
+func BenchmarkCodecs(b *testing.B) {
+	var set []byte
+	for i := range 200 {
+		set = Append(set, fmt.Appendf(nil, "10.0.%d.%d - - [11/Jun/2011:10:%02d:%02d +0000] \"GET /page/%x HTTP/1.1\" 200 %d", i%7, i%251, i/60, i%60, i*i*7919, i*37%5000))
+	}
+	for _, codec := range []Codec{CodecGzip, CodecSnappy} {
+		entry, err := Compress(nil, set, codec)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for name, f := range map[string]func(){
+			"Compress": func() { entry, err = Compress(entry[:0], set, codec) },
+			"Check":    func() { _, _, err = Check(entry, Limits{}) },
+			"Iterate": func() {
+				it := Set(entry).Iterate(0)
+				for it.Next() {
+				}
+				err = it.Err()
+			},
+		} {
+			b.Run(fmt.Sprintf("%v/%s", codec, name), func(b *testing.B) {
+				b.SetBytes(int64(len(set)))
+				b.ReportAllocs()
+				for b.Loop() {
+					if f(); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(len(set))/float64(len(entry)), "ratio")
+			})
+		}
 	}
 }

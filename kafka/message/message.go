@@ -19,8 +19,33 @@
 // position in the log of its partition, and the next message's offset is its
 // own plus the size of its entry.
 //
-// Nothing in this package allocates per message, and no function here keeps or
-// changes the bytes it is given.
+// # Compressed sets
+//
+// A set can be compressed as a whole: it then is the payload of one entry of
+// magic 1 whose attributes name the codec, the CRC being that of the compressed
+// bytes ([Compress]). gzip is one RFC 1952 member. snappy is the stream format
+// of snappy-java: a header of 16 bytes, then blocks of at most 32 KiB of input,
+// each behind its compressed length; a payload without that header is one bare
+// block. An entry inside a compressed set can be compressed again, as mirrors
+// make it that forward entries as they are, and both kinds can stand in one set.
+//
+// [Set.Iterate] goes through all levels. A message inside a compressed entry
+// has no offset of its own: all but the last of an entry report the entry's
+// start as next offset, the last reports its end, and so whoever stops in
+// between begins at the entry's first message again (Kafka 0.7 §2.3).
+//
+// What is decompressed is bounded, in bytes over all levels of one top-level
+// entry and in levels ([MaxNesting]), and the size that a payload claims is
+// compared with the bound, and with what its length makes possible, before
+// memory is taken for it.
+//
+// Deviations from Kafka 0.7: nesting and size are bounded. An entry is handed
+// out whole or not at all: damage at any place inside it is damage of the entry,
+// where 0.7 gives the messages before it and passes over a cut-off last one.
+// Bytes behind the gzip member, a second one too, are damage.
+//
+// Nothing in this package allocates per message, plain ones cost no allocation
+// at all, and no function here keeps or changes the bytes it is given.
 package message
 
 import (
@@ -60,30 +85,6 @@ const (
 	MaxPayload = 1<<31 - 1 - MinLength1
 )
 
-// Codec names how a payload is compressed: the low two bits of the attributes.
-type Codec byte
-
-// The codecs of Kafka 0.7.
-const (
-	CodecNone   Codec = 0
-	CodecGzip   Codec = 1
-	CodecSnappy Codec = 2
-)
-
-const codecMask = 0x03
-
-func (c Codec) String() string {
-	switch c {
-	case CodecNone:
-		return "none"
-	case CodecGzip:
-		return "gzip"
-	case CodecSnappy:
-		return "snappy"
-	}
-	return fmt.Sprintf("unknown(%d)", byte(c))
-}
-
 // Kinds of damage. Errors of this package wrap exactly one of them in a
 // [*CorruptError].
 var (
@@ -91,7 +92,7 @@ var (
 	ErrMagic      = errors.New("unknown magic")
 	ErrCRC        = errors.New("checksum mismatch")
 	ErrCodec      = errors.New("unknown compression codec")
-	ErrCompressed = errors.New("compressed messages are not supported")
+	ErrDecompress = errors.New("cannot be decompressed")
 	ErrIncomplete = errors.New("first entry incomplete")
 	ErrTooLarge   = errors.New("message too large")
 )
@@ -110,7 +111,9 @@ func (e *CorruptError) Error() string {
 func (e *CorruptError) Unwrap() error { return e.Err }
 
 // Message is a view of one entry. Payload points into the set that it was read
-// from and is valid as long as that set is.
+// from and is valid as long as that set is; that of a message that was inside a
+// compressed entry points into memory that was made for it (but see
+// [Iterator.ReuseBuffer]).
 type Message struct {
 	Magic      byte
 	Attributes byte // 0 with magic 0
@@ -148,7 +151,7 @@ func Append(dst, payload []byte) []byte {
 }
 
 // Append1 appends payload as a magic 1 entry with the given codec. The payload
-// must already be compressed with it.
+// must already be compressed with it: [Compress] does both.
 func Append1(dst, payload []byte, codec Codec) []byte {
 	if len(payload) > MaxPayload {
 		panic("message: payload longer than MaxPayload")

@@ -49,7 +49,7 @@ func TestCutSet(t *testing.T) {
 		if n < len(ends) && ends[n] <= cut {
 			t.Fatalf("entry %d is complete and was not given", n)
 		}
-		valid, messages, err := message.Check(set[:cut], 0)
+		valid, messages, err := message.Check(set[:cut], message.Limits{})
 		if incomplete := n == 0 && cut > 0; incomplete != errors.Is(err, message.ErrIncomplete) {
 			t.Fatalf("check: %v", err)
 		}
@@ -121,31 +121,6 @@ func FuzzParse(f *testing.F) {
 			if !bytes.Equal(again, b[:size]) {
 				t.Fatalf("%x read and written is %x", b[:size], again)
 			}
-		}
-	})
-}
-
-func FuzzIterate(f *testing.F) {
-	f.Add(unhex(f, v1+v2+v3+v4+v24), int64(0))
-	f.Add(unhex(f, v1+"00000000"), int64(1<<62))
-	f.Fuzz(func(t *testing.T, b []byte, offset int64) {
-		offset &= 1<<62 - 1
-		it := message.Set(b).Iterate(offset)
-		before, n := 0, 0
-		for ; it.Next(); n++ {
-			if it.ValidBytes()-before < message.Overhead0 || it.Offset() != offset+int64(before) || it.NextOffset() != offset+int64(it.ValidBytes()) {
-				t.Fatalf("from %d to %d bytes, offsets %d, %d", before, it.ValidBytes(), it.Offset(), it.NextOffset())
-			}
-			before = it.ValidBytes()
-		}
-		valid, messages, err := message.Check(b, 0)
-		switch {
-		case it.Err() != nil || n == 0 && len(b) > 0:
-			if err == nil || valid != 0 || messages != 0 {
-				t.Fatalf("checked %d bytes, %d messages, %v", valid, messages, err)
-			}
-		case err != nil || valid != before || messages != n:
-			t.Fatalf("checked %d bytes, %d messages, %v; want %d, %d", valid, messages, err, before, n)
 		}
 	})
 }

@@ -11,79 +11,13 @@ import (
 // at a message (Kafka 0.7 §1.4).
 type Set []byte
 
-// Iterate returns an iterator over the set, whose first byte has the given
-// offset in its partition's log.
-func (s Set) Iterate(offset int64) Iterator {
-	return Iterator{set: s, base: offset}
-}
-
-// Iterator walks the complete entries of a set and checks each one's CRC. The
-// zero value is an iterator over an empty set. It must not be used by several
-// goroutines at once.
-//
-//	it := set.Iterate(offset)
-//	for it.Next() {
-//		use(it.Message(), it.Offset(), it.NextOffset())
-//	}
-//	if err := it.Err(); err != nil { … }
-type Iterator struct {
-	set   []byte
-	base  int64
-	start int // position of the current entry
-	next  int // position behind the current entry
-	msg   Message
-	err   error
-	tell  *error // see ReportTo
-}
-
-// Next moves to the next complete entry and reports whether there is one. It
-// returns false at the end of the set, at a cut-off last entry, and at damage;
-// only in the last case is [Iterator.Err] set. It stays false from then on.
-func (it *Iterator) Next() bool {
-	if it.err != nil {
-		return false
+// at says where the entry lies that err, an error of this package, is about.
+func at(err error, offset int64) error {
+	if ce, ok := err.(*CorruptError); ok {
+		ce.Offset = offset
 	}
-	m, size, err := Parse(it.set[it.next:])
-	if err != nil {
-		if ce, ok := err.(*CorruptError); ok {
-			ce.Offset = it.base + int64(it.next)
-		}
-		it.err = err
-		if it.tell != nil {
-			*it.tell = err
-		}
-		return false
-	}
-	if size == 0 {
-		return false
-	}
-	it.start, it.next, it.msg = it.next, it.next+size, m
-	return true
+	return err
 }
-
-// Message returns the current entry. Its payload points into the set.
-func (it *Iterator) Message() Message { return it.msg }
-
-// Offset returns the offset of the current entry.
-func (it *Iterator) Offset() int64 { return it.base + int64(it.start) }
-
-// NextOffset returns the offset behind the current entry: from where to go on
-// once it has been handled. Before the first call of Next it is the set's own.
-func (it *Iterator) NextOffset() int64 { return it.base + int64(it.next) }
-
-// ValidBytes returns how many bytes of the set were complete, undamaged
-// entries so far; after Next returned false, of the whole set.
-func (it *Iterator) ValidBytes() int { return it.next }
-
-// Rest returns what lies behind the current entry.
-func (it *Iterator) Rest() []byte { return it.set[it.next:] }
-
-// Err returns the damage that ended the iteration, or nil: a [*CorruptError].
-func (it *Iterator) Err() error { return it.err }
-
-// ReportTo lets the iterator, and every copy that is made of it from then on,
-// store the damage that it meets in *err too: for one who hands iterators out.
-func (it *Iterator) ReportTo(err *error) { it.tell = err }
 
 // Peek returns the size in bytes of the first entry of b, length field
 // included, without looking at more than its header. It returns 0 when b is
@@ -116,7 +50,7 @@ func (h Header) Codec() Codec { return Codec(h.Attributes & codecMask) }
 // ParseHeader reads the header of the first entry of b, of which [Overhead1]
 // bytes are enough, and checks all that can be told without the payload. Size
 // is 0, with no error, when b ends before the header does. An error is a
-// [*CorruptError] whose Offset is 0. Compressed entries pass.
+// [*CorruptError] whose Offset is 0.
 func ParseHeader(b []byte) (h Header, err error) {
 	if len(b) < Overhead0 {
 		_, err := Peek(b)
@@ -151,7 +85,8 @@ func ParseHeader(b []byte) (h Header, err error) {
 
 // Parse reads the first entry of b, checks its header and CRC, and returns it
 // with its size. The size is 0, with no error, when b ends before the entry
-// does. An error is a [*CorruptError] whose Offset is 0.
+// does. An error is a [*CorruptError] whose Offset is 0. A compressed entry is
+// returned as it is, and only its own CRC is checked.
 func Parse(b []byte) (Message, int, error) {
 	var m Message
 	size := 0
@@ -167,9 +102,6 @@ func Parse(b []byte) (Message, int, error) {
 		h, err := ParseHeader(b)
 		if err != nil {
 			return Message{}, 0, err
-		}
-		if c := h.Codec(); c != CodecNone {
-			return Message{}, 0, &CorruptError{Detail: "codec " + c.String(), Err: ErrCompressed}
 		}
 		size = h.Size
 		if size == 0 || size > len(b) {
@@ -193,27 +125,16 @@ func paperLength(b []byte) (n int, ok bool) {
 	return n, n >= MinLength0
 }
 
-// Check reads a whole set that a producer sent: it verifies every entry and
-// returns how many bytes from the front are complete entries, and how many
-// messages they hold. A cut-off last entry behind complete ones is not an
-// error, it is merely not counted (Kafka 0.7.1 and later discard it); a set
-// whose very first entry is cut off is [ErrIncomplete]. A payload longer than
-// maxPayload bytes (0: no limit) is [ErrTooLarge], looked for only after every
-// entry before it was found undamaged. On any error nothing of the set may be
-// stored.
-func Check(set []byte, maxPayload int) (validBytes, messages int, err error) {
-	it := Set(set).Iterate(0)
-	for it.Next() {
-		if n := len(it.msg.Payload); maxPayload > 0 && n > maxPayload {
-			return 0, 0, &CorruptError{Offset: it.Offset(), Detail: fmt.Sprintf("payload of %d bytes, at most %d allowed", n, maxPayload), Err: ErrTooLarge}
-		}
-		messages++
+// checkedEntry returns the first entry of b, which is a plain one and has been
+// found sound.
+func checkedEntry(b []byte) (Message, int) {
+	if n, ok := paperLength(b); ok {
+		size := LengthSize + n
+		return Message{CRC: binary.BigEndian.Uint32(b[Overhead0-CRCSize:]), Payload: b[Overhead0:size:size]}, size
 	}
-	if it.err != nil {
-		return 0, 0, it.err
-	}
-	if messages == 0 && len(set) > 0 {
-		return 0, 0, &CorruptError{Detail: fmt.Sprintf("%d bytes", len(set)), Err: ErrIncomplete}
-	}
-	return it.ValidBytes(), messages, nil
+	size := LengthSize + int(binary.BigEndian.Uint32(b))
+	return Message{
+		Magic: Magic1, Attributes: b[LengthSize+MagicSize], CRC: binary.BigEndian.Uint32(b[Overhead1-CRCSize:]),
+		Payload: b[Overhead1:size:size],
+	}, size
 }
