@@ -25,6 +25,9 @@ need openssh-server /usr/sbin/sshd
 need openssh-client ssh ssh-keygen
 need bash bash
 need strace strace # for a test only
+# For tests that take the disk away from a broker.
+need e2fsprogs mkfs.ext4
+need mount mount losetup
 # For the race detector ("make race").
 need gcc gcc
 need libc6-dev /usr/include/stdlib.h
@@ -37,8 +40,8 @@ setup: missing on this system: $missing
 setup: only Debian and Ubuntu are installed on by this script. Install the packages of
 setup: those names, or their like (RabbitMQ 3.10 or newer with Erlang; ActiveMQ 5 with its
 setup: STOMP and KahaDB parts under /usr/share/activemq and a Java runtime; ip and tc;
-setup: the OpenSSH server, not started; strace; bash; a C compiler with the C library's
-setup: headers), and call this again.
+setup: the OpenSSH server, not started; strace; bash; mkfs.ext4, mount and losetup; a C
+setup: compiler with the C library's headers), and call this again.
 END
 	exit 1
 fi

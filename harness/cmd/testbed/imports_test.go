@@ -51,6 +51,8 @@ var allowed = []struct {
 	{"kafka/kafkatest", []string{"kafka/..."}},
 	// What a real broker is tortured with knows it from outside alone.
 	{"kafka/kafkatest/torture", []string{"kafka/client", "kafka/wire", "kafka/message"}},
+	// Tests alone.
+	{"kafka/kafkatest/disktest", nil},
 
 	// The testbed.
 	{"harness/cmd/testbed", []string{"harness/...", "scenarios", "compare/...", "plots", "paper", "results/..."}},

@@ -37,7 +37,11 @@ type disk struct {
 func newDisk(t *testing.T, size int64) *disk {
 	t.Helper()
 	needDisks(t)
-	base := t.TempDir()
+	// The kernel names the file behind a loop device by its true path.
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	d := &disk{t: t, image: filepath.Join(base, "kafkalab-disk.ext4"), dir: filepath.Join(base, "disk")}
 	if err := os.Mkdir(d.dir, 0o755); err != nil {
 		t.Fatal(err)

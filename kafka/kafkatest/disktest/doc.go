@@ -14,11 +14,10 @@
 //
 // # Cleaning up
 //
-// All file systems are mounted in a mount namespace of the test's own, in which
-// the test program runs once more (see TestMain). The kernel unmounts them, and
-// frees their loop devices, when its last process ends, however it ends; and the
-// brokers end when the test does. So nothing can be left behind but temporary
-// files.
+// The test program runs once more (see TestMain), in namespaces of its own for
+// mounts and for processes. When that process ends, however it does, the kernel
+// kills the brokers with it, unmounts the file systems and frees their loop
+// devices. So nothing can be left behind but temporary files.
 //
 // These tests want root, e2fsprogs and loop devices. Without root they are
 // skipped, but fail when CI=true.

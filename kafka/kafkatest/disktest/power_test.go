@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,7 +51,7 @@ func TestPowerLoss(t *testing.T) {
 			m.boot()
 			report := m.check()
 			total.Add(report)
-			if err := report.Err(); err != nil {
+			if err := errors.Join(report.Err(), m.verify()); err != nil {
 				t.Fatalf("after loss of power %d:\n%v\nbefore:\n%s\nafter:\n%s", total.Checks, err, m.logBefore, m.broker.Log())
 			}
 			if total.Checks == cuts || d.used() > powerDiskBytes/3 {
@@ -131,7 +132,7 @@ func (m *machine) tryBoot() error {
 	m.t.Helper()
 	pick := func(choices ...string) string { return choices[m.rng.IntN(len(choices))] }
 	flags := []string{
-		"--log-dir", filepath.Join(m.d.dir, "log"),
+		"--log-dir", m.logDir(),
 		"--listen", "127.0.0.1:0",
 		"--segment-size", strconv.Itoa(1 << (12 + m.rng.IntN(9))), // 4 KiB to 1 MiB: it rolls all the time
 		"--flush-messages", pick("0", "1", "10", "500"),
@@ -201,6 +202,24 @@ func (m *machine) check() torture.Report {
 	}
 	return m.ledger.Check(snapshot, m.lost)
 }
+
+// verify looks at the log folder with the tool that users have for it, and at
+// what the brokers have logged. Errors are logged only before the loss: of a disk
+// that was gone.
+func (m *machine) verify() error {
+	if out, err := torture.Run(m.program, "log", "verify", m.logDir()); err != nil {
+		return fmt.Errorf("log verify: %w\n%s", err, out)
+	}
+	if strings.Contains(m.logBefore+m.broker.Log(), "panic") {
+		return errors.New("a broker panicked")
+	}
+	if strings.Contains(m.broker.Log(), "level=ERROR") {
+		return errors.New("the broker that took over logs an error")
+	}
+	return nil
+}
+
+func (m *machine) logDir() string { return filepath.Join(m.d.dir, "log") }
 
 // TestPowerLossForgets shows what the other tests stand on: after a loss of power
 // what was synced is there, and what was only written is not.
