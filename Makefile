@@ -1,5 +1,5 @@
 # kafkalab: "make" alone says what there is.
-# Variables: MESSAGES, REPEAT, CAP, TESTBED, SYSTEMS, SEED, OUT (see "make bench" in README.md).
+# Variables: MESSAGES, REPEAT, CAP, TESTBED, SYSTEMS, SEED, OUT (see "make bench" in README.md), FUZZTIME, KILLS, POWERCUTS, STEPS.
 
 GO      ?= go
 TESTBED ?=
@@ -9,18 +9,27 @@ CAP     ?= 45s
 SYSTEMS ?=
 SEED    ?=
 OUT     ?= results/local
+FUZZTIME  ?=
+KILLS     ?= 1000
+POWERCUTS ?= 300
+STEPS     ?= 5000000
 
 testbed_flag := $(if $(TESTBED),--testbed $(TESTBED))
 system_flags := $(foreach s,$(SYSTEMS),--system $(s))
 seed_flag    := $(if $(SEED),--seed $(SEED))
 
-.PHONY: help build setup test race lint fuzz bench smoke figures compare clean
+# Those that read requests, responses and segments.
+long_fuzz    := FuzzRequests|FuzzDecoders|FuzzScanner
+
+.PHONY: help build setup test race lint fuzz torture bench smoke figures compare clean
 
 help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS="$$(printf '\t')" read -r t d; do printf '  make %-9s %s\n' "$$t" "$$d"; done
 	@echo
 	@echo '  make bench TESTBED=my-testbed.toml            two real hosts (template: scenarios/testbed.example.toml)'
 	@echo '  MESSAGES=10000000 CAP=none REPEAT=1 make bench   the size of the paper'
+	@echo '  FUZZTIME=1h make fuzz                            each target for an hour'
+	@echo '  KILLS=50 POWERCUTS=30 STEPS=100000 make torture  as much of it as is part of "make test"'
 
 build: ## build bin/kafka and bin/testbed
 	$(GO) build -o bin/ ./kafka/cmd/kafka ./harness/cmd/testbed
@@ -41,10 +50,23 @@ lint: ## gofmt, go vet, staticcheck
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 
-fuzz: ## run each fuzz target for FUZZTIME (default 30s)
+# What they find of interest stays in Go's cache and is where the next run goes
+# on; what fails is written to testdata/fuzz, and stays.
+fuzz: ## run each fuzz target: 10 minutes those of requests, responses and segments, 2 the others
 	@for pkg in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
-	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(or $(FUZZTIME),30s) -fuzzminimizetime 10x $$pkg || exit 1; done; done
+	    case $$f in $(long_fuzz)) t=10m ;; *) t=2m ;; esac; t=$(or $(FUZZTIME),$$t); \
+	    echo "$$pkg $$f for $$t"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $$t -fuzzminimizetime 10x $$pkg || exit 1; done; done
+
+# The same tests as in "make test", at other sizes. Each prints what it did and
+# what was lost; the seed that is printed repeats it (KAFKALAB_SEED).
+torture: setup build ## kill a broker 1000 times, cut its power 300 times, 10 GB through 100 connections, a long model test
+	@echo '== kill -9, $(KILLS) times'
+	KAFKALAB_KILLS=$(KILLS) $(GO) test -count=1 -v -timeout 4h -run '^TestKill$$' ./kafka/kafkatest/torture
+	@echo '== loss of power, $(POWERCUTS) times, and a broker that does not flush'
+	KAFKALAB_POWERCUTS=$(POWERCUTS) $(GO) test -count=1 -v -timeout 4h -run '^TestPowerLoss' ./kafka/kafkatest/disktest
+	@echo '== the model of a log, $(STEPS) steps'
+	KAFKALAB_STEPS=$(STEPS) $(GO) test -count=1 -v -timeout 4h -run '^TestModel' ./kafka/storage
 
 bench: setup build ## the paper's experiments: figures 4 and 5, a table of ratios (up to 25 minutes)
 	@trap './bin/testbed down $(testbed_flag)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \

@@ -149,9 +149,8 @@ func (m *machine) tryBoot() error {
 	}
 	m.broker = torture.Launch(m.t, append([]string{m.program, "broker"}, flags...)...)
 	if err := m.broker.WaitReady(); err != nil {
-		return fmt.Errorf("broker %v: %w", flags, err)
+		return fmt.Errorf("broker %v: %w", flags[4:], err)
 	}
-	m.t.Logf("broker %v", flags[4:])
 	return nil
 }
 
