@@ -19,10 +19,11 @@ import (
 //
 // Locks, in the order in which they are taken:
 //
-//	mu       the tail: appending, rolling, closing
-//	syncMu   one sync at a time, and with it everything that moves the flushed end
-//	roundMu  who waits for which sync
-//	watchMu  the watchers
+//	filesBusy  removing files from the folder, and the folder itself
+//	mu         the tail: appending, rolling, closing; and the list of segments
+//	syncMu     one sync at a time, and with it everything that moves the flushed end
+//	roundMu    who waits for which sync, and whether the log is being restored
+//	watchMu    the watchers
 //
 // Readers take none of them. They load the visible end first and the list of
 // segments after it: a list that is newer than the end still covers it, while
@@ -31,7 +32,7 @@ type Log struct {
 	topic     string
 	partition int32
 	dir       string
-	cfg       *Config
+	cfg       *Config // with what is different for the topic
 
 	mu        sync.Mutex
 	unflushed int // messages appended since the last flush began; guarded by mu
@@ -41,36 +42,42 @@ type Log struct {
 	flushed  atomic.Int64             // end of what is flushed; stored under syncMu
 	visible  atomic.Int64             // end of what can be read; stored where logEnd or flushed is
 
-	failed atomic.Pointer[stop] // out of service: no appends, no flushes; reads go on
+	failed atomic.Pointer[stop] // out of service: no appends, no flushes; reads go on, and restore works
 	ended  atomic.Pointer[stop] // closed or deleted: no appends; reads end with the list
+
+	losses   atomic.Int32    // how often unflushed messages were lost; stored under mu
+	troubled chan<- struct{} // told when the log goes out of service; nil: nobody is
+	remadeAt int64           // base of the segment file that an attempt to restore left in place; only restore uses it
 
 	syncMu sync.Mutex
 
-	roundMu    sync.Mutex
-	round      *round        // gathers those who wait for the next sync; nil: nobody
-	runner     chan struct{} // closed when the goroutine that runs the rounds ends; nil: there is none
-	roundsOver bool          // the log is closing: no further rounds
+	filesBusy chan struct{} // holds something while retention works on the files; see lockFiles
+	doomed    []doomedFile  // left the list, still in the folder; guarded by filesBusy
+
+	roundMu     sync.Mutex
+	round       *round        // gathers those who wait for the next sync; nil: nobody
+	runner      chan struct{} // closed when the goroutine that runs the rounds ends; nil: there is none
+	roundsOver  bool          // the log is closing: no further rounds and restorations
+	restoration *restoration  // the attempt under way to bring the log back into service; nil: there is none
 
 	watchMu  sync.Mutex
 	watchers []*watcher
 	watching atomic.Int32 // len(watchers), read without watchMu
 }
 
-// stop says why a log has stopped.
-type stop struct{ err error }
-
 func newLog(cfg *Config, topic string, partition int32, dir string) *Log {
-	l := &Log{topic: topic, partition: partition, dir: dir, cfg: cfg}
+	l := &Log{topic: topic, partition: partition, dir: dir, cfg: cfg.forTopic(topic), filesBusy: make(chan struct{}, 1)}
 	l.segments.Store(&segments{})
 	return l
 }
 
-// start puts a log into service whose segments end at end, all of it flushed.
-func (l *Log) start(list segments, end int64) {
+// start puts a log into service whose segments end at end and are flushed up to
+// flushed. Only that is visible, as the rest may be lost yet.
+func (l *Log) start(list segments, flushed, end int64) {
 	l.segments.Store(&list)
 	l.logEnd.Store(end)
-	l.flushed.Store(end)
-	l.visible.Store(end)
+	l.flushed.Store(flushed)
+	l.visible.Store(flushed)
 }
 
 // Topic returns the name of the topic.
@@ -92,27 +99,16 @@ type State struct {
 // State returns the state of the log. Of a log that is closed, deleted, or was
 // never fit for service, it is all zeros.
 func (l *Log) State() State {
-	s := State{Flushed: l.flushed.Load(), Watermark: l.visible.Load()}
-	s.LogEnd = l.logEnd.Load()
-	list := *l.segments.Load()
+	list := *l.segments.Load() // before the ends: none is below it then
 	if len(list) == 0 {
 		return State{}
 	}
+	s := State{Flushed: l.flushed.Load(), Watermark: l.visible.Load()}
+	s.LogEnd = l.logEnd.Load()
 	s.First = list[0].base
 	s.Segments = len(list)
 	s.Bytes = s.LogEnd - s.First
 	return s
-}
-
-// Err returns why the log is out of service, closed or deleted, or nil.
-func (l *Log) Err() error {
-	if s := l.failed.Load(); s != nil {
-		return s.err
-	}
-	if s := l.ended.Load(); s != nil {
-		return s.err
-	}
-	return nil
 }
 
 // Appended says where a group went.
@@ -121,9 +117,11 @@ type Appended struct {
 	// last. The k-th set of a group begins at Base plus its start in the group.
 	Base, Next int64
 	// FlushDue reports that as many messages are unflushed as call for a flush
-	// ([Config.FlushMessages]). The caller owes a [Log.WaitFlushed] up to Next
-	// before it handles the next request of the same connection.
+	// ([Config.FlushMessages]). The caller owes a [Log.WaitAppended] before it
+	// handles the next request of the same connection.
 	FlushDue bool
+
+	losses int32 // of the log when it was appended
 }
 
 // Append appends a group: the complete entries of one or more message sets back
@@ -151,14 +149,15 @@ func (l *Log) append(group []byte, messages int) (Appended, error) {
 	}
 	end := l.logEnd.Load()
 	if len(group) == 0 {
-		return Appended{Base: end, Next: end}, nil
+		return Appended{Base: end, Next: end, losses: l.losses.Load()}, nil
 	}
 	if end > math.MaxInt64-int64(len(group)) {
 		return Appended{}, l.errorf("append %d bytes at offset %d: offsets are used up", len(group), end)
 	}
 	list := *l.segments.Load()
 	active := list[len(list)-1]
-	if end-active.base > l.cfg.SegmentBytes {
+	elapsed := l.cfg.Clock.Elapsed()
+	if l.rollDue(active, end-active.base, elapsed) {
 		var err error
 		if active, err = l.roll(list, end); err != nil {
 			return Appended{}, err
@@ -168,6 +167,10 @@ func (l *Log) append(group []byte, messages int) (Appended, error) {
 	if err := writeFull(active.file, group, position); err != nil {
 		return Appended{}, l.undoWrite(active, position, err)
 	}
+	active.last = seenAt(elapsed)
+	if position == 0 {
+		active.first = active.last
+	}
 	next := end + int64(len(group))
 	l.logEnd.Store(next)
 	if l.cfg.Visible == VisibleAppended {
@@ -175,7 +178,7 @@ func (l *Log) append(group []byte, messages int) (Appended, error) {
 	}
 	l.unflushed += messages
 	due := l.cfg.FlushMessages > 0 && l.unflushed >= l.cfg.FlushMessages
-	return Appended{Base: end, Next: next, FlushDue: due}, nil
+	return Appended{Base: end, Next: next, FlushDue: due, losses: l.losses.Load()}, nil
 }
 
 // writeFull writes all of b at a position and goes on where a short write ended
@@ -199,50 +202,10 @@ func writeFull(file vfs.File, b []byte, position int64) error {
 // holds l.mu.
 func (l *Log) undoWrite(active *segment, position int64, cause error) error {
 	if err := active.file.Truncate(position); err != nil {
-		return l.fail(fmt.Errorf("a write at offset %d failed (%w), and cutting %s back to %d bytes failed too: %w",
-			active.base+position, cause, active.path, position, err))
+		return l.fail(stop{mend: mendCut, err: fmt.Errorf("a write at offset %d failed (%w), and cutting %s back to %d bytes failed too: %w",
+			active.base+position, cause, active.path, position, err)})
 	}
 	return l.errorf("append at offset %d: %w", active.base+position, cause)
-}
-
-// roll starts the next segment. The caller holds l.mu and has found that the
-// active segment, which ends at end, has outgrown its size.
-//
-// The order keeps two promises. The old segment is flushed before the new file
-// exists, so that after a crash only the last segment of a log can have a bad
-// tail. And the new file's folder entry is safe before anything is appended, so
-// that no flush of the file can be undone by the loss of its name.
-func (l *Log) roll(list segments, end int64) (*segment, error) {
-	if err := l.flushTo(list[len(list)-1], end); err != nil {
-		return nil, err
-	}
-	l.unflushed = 0
-	next, err := createSegment(l.cfg.FS, l.dir, end)
-	if err != nil {
-		return nil, l.errorf("roll at offset %d: %w", end, err)
-	}
-	if err := l.cfg.FS.SyncDir(l.dir); err != nil {
-		next.release()
-		return nil, l.fail(fmt.Errorf("roll at offset %d: %w", end, err))
-	}
-	grown := make(segments, len(list)+1)
-	copy(grown, list)
-	grown[len(list)] = next
-	l.segments.Store(&grown)
-	return next, nil
-}
-
-// fail takes the log out of service for a cause and returns the error that all
-// further appends and flushes get: the first cause's.
-func (l *Log) fail(cause error) error {
-	s := &stop{l.errorf("%w: %w", ErrOutOfService, cause)}
-	if !l.failed.CompareAndSwap(nil, s) {
-		return l.failed.Load().err
-	}
-	l.cfg.Logger.Error("partition out of service", slog.String("topic", l.topic), slog.Int("partition", int(l.partition)),
-		slog.Int64("flushed", l.flushed.Load()), slog.Int64("log_end", l.logEnd.Load()), slog.Any("error", cause))
-	l.notify()
-	return s.err
 }
 
 // end refuses appends that begin from now on; the first cause stays. One under
@@ -258,7 +221,7 @@ func (l *Log) close() {
 	list := l.segments.Swap(&segments{})
 	l.mu.Unlock()
 	for _, s := range *list {
-		s.release()
+		s.retire()
 	}
 	l.notify()
 }
@@ -280,6 +243,10 @@ func (l *Log) finish(ctx context.Context) error {
 	if err := l.endRounds(ctx); err != nil {
 		return err
 	}
+	if err := l.lockFiles(ctx); err != nil {
+		return err
+	}
+	defer l.unlockFiles()
 	l.close()
 	return err
 }

@@ -30,10 +30,12 @@ type Manager struct {
 
 	life    context.Context // ends when Close begins
 	endLife context.CancelCauseFunc
+	timers  sync.WaitGroup // goroutines that end with life
 
-	stopFlusher func() // ends the flush timer and waits for it
-	closeOnce   sync.Once
-	closeErr    error
+	clockBegan atomic.Int64 // when Clock.Elapsed was 0, ns since the epoch; jumps with the clock
+
+	closeOnce sync.Once
+	closeErr  error
 }
 
 // Config returns the configuration in force, defaults filled in.
@@ -50,12 +52,13 @@ func (m *Manager) Lookup(topic []byte, partition int32) *Log {
 }
 
 // Partitions returns the number of partitions of a topic: what it was created
-// with, or the default, also for topics that do not exist yet.
+// with; else its own or the general number of the configuration, also for topics
+// that do not exist yet. It takes no lock and allocates nothing.
 func (m *Manager) Partitions(topic []byte) int32 {
 	if t := (*m.table.Load())[string(topic)]; t != nil {
 		return t.partitions
 	}
-	return m.cfg.DefaultPartitions
+	return m.cfg.partitions(topic)
 }
 
 // Topics returns the names of all topics that were created or written to,
@@ -100,7 +103,7 @@ func (m *Manager) Ensure(topicName string, partition int32) (*Log, error) {
 	table := *m.table.Load()
 	t := table[topicName]
 	if t == nil {
-		t = &topic{partitions: m.cfg.DefaultPartitions}
+		t = &topic{partitions: m.cfg.partitions([]byte(topicName))}
 	}
 	if partition < 0 || partition >= t.partitions {
 		return nil, fmt.Errorf("topic %q partition %d: %w: the topic has partitions 0 to %d", topicName, partition, ErrWrongPartition, t.partitions-1)
@@ -131,7 +134,11 @@ func (m *Manager) makeLog(topicName string, partition int32) (*Log, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("make partition folder: %w", err)
 	}
-	first, err := createSegment(fsys, dir, 0)
+	var first *segment
+	err := m.cfg.files.makeRoom(func() (err error) {
+		first, err = createSegment(fsys, dir, 0)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +147,7 @@ func (m *Manager) makeLog(topicName string, partition int32) (*Log, error) {
 		return nil, fmt.Errorf("make partition folder: %w", err)
 	}
 	l := newLog(&m.cfg, topicName, partition, dir)
-	l.start(segments{first}, 0)
+	l.start(segments{first}, 0, 0)
 	return l, nil
 }
 
@@ -233,7 +240,12 @@ func (m *Manager) setAside(t *topic) ([]string, error) {
 		if err := l.endRounds(m.life); err != nil {
 			return removed, err
 		}
+		// The last time that retention works on the files: l has ended.
+		if err := l.lockFiles(m.life); err != nil {
+			return removed, err
+		}
 		l.close()
+		l.unlockFiles()
 		m.deleted++
 		dir := filepath.Join(m.dir, fmt.Sprintf(".%d%s", m.deleted, deletedSuffix))
 		switch err := m.cfg.FS.Rename(l.dir, dir); {

@@ -1,6 +1,10 @@
 package storage
 
-import "log/slog"
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+)
 
 // Special times of [Log.OffsetsBefore] (Kafka 0.7 §1.5).
 const (
@@ -56,25 +60,19 @@ func (l *Log) lastBefore(list segments, n int, timeMs int64) int {
 		return n - 1
 	}
 	for i := len(list) - 1; i >= 0; i-- {
-		written, err := list[i].modifiedMs()
+		info, err := l.cfg.FS.Stat(list[i].path)
 		if err != nil {
 			// Without its time a segment does not qualify: older ones are the
 			// careful answer.
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // beyond its retention since
+			}
 			l.cfg.Logger.Warn("segment left out of an offsets answer", slog.String("segment", list[i].path), slog.Any("error", err))
 			continue
 		}
-		if written <= timeMs {
+		if info.ModTime().UnixMilli() <= timeMs {
 			return i
 		}
 	}
 	return -1
-}
-
-// modifiedMs returns when the segment was last written to.
-func (s *segment) modifiedMs() (int64, error) {
-	info, err := s.file.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return info.ModTime().UnixMilli(), nil
 }

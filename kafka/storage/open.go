@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"time"
 
 	"kafkalab/kafka/internal/vfs"
 )
@@ -17,9 +18,13 @@ import (
 // at the end: file systems merge syncs that come together.
 const parallelSyncs = 16
 
+// parallelOpens is how many logs are opened at the same time. Recovery computes
+// checksums, and then waits for a sync.
+func parallelOpens() int { return max(parallelSyncs, 2*runtime.GOMAXPROCS(0)) }
+
 // Open opens the log folder dir and makes it when it is missing. It takes the
-// folder's lock, recovers every log after an unclean stop, and starts the flush
-// timer.
+// folder's lock, recovers every log after an unclean stop, and starts the timers
+// of flushes and of retention.
 //
 // It fails with [ErrLocked] when another manager has the folder, and when there
 // is something in it that it does not understand. A log that is damaged beyond
@@ -30,7 +35,9 @@ func Open(ctx context.Context, dir string, cfg Config) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.files = newOpenFiles(cfg.FS, cfg.OpenSegments)
 	m := &Manager{dir: dir, cfg: cfg}
+	m.clockBegan.Store(cfg.Clock.Now().Add(-cfg.Clock.Elapsed()).UnixNano())
 	m.life, m.endLife = context.WithCancelCause(context.Background())
 	if err := makeFolder(cfg.FS, dir); err != nil {
 		return nil, fmt.Errorf("make log folder %s: %w", dir, err)
@@ -45,7 +52,7 @@ func Open(ctx context.Context, dir string, cfg Config) (*Manager, error) {
 	if err := m.load(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open log folder %s: %w", dir, err), m.lock.Close())
 	}
-	m.startFlusher()
+	m.startTimers()
 	return m, nil
 }
 
@@ -98,7 +105,7 @@ func (m *Manager) load(ctx context.Context) error {
 	for _, l := range logs {
 		t := table[l.topic]
 		if t == nil {
-			t = &topic{partitions: m.cfg.DefaultPartitions}
+			t = &topic{partitions: m.cfg.partitions([]byte(l.topic))}
 		}
 		table[l.topic] = t.withLog(l)
 		if l.partition >= t.partitions {
@@ -152,7 +159,7 @@ func (m *Manager) openLogs(ctx context.Context, folders []partitionFolder, stops
 	m.cfg.Hooks.found(len(folders), stops != nil)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	forEach(len(folders), 2*runtime.GOMAXPROCS(0), func(i int) {
+	forEach(len(folders), parallelOpens(), func(i int) {
 		if ctx.Err() != nil {
 			errs[i] = context.Cause(ctx)
 			return
@@ -211,41 +218,43 @@ func forEach(n, parallel int, do func(i int)) {
 	wg.Wait()
 }
 
-// startFlusher starts the flush timer.
-func (m *Manager) startFlusher() {
-	m.stopFlusher = func() {}
-	if m.cfg.FlushInterval == 0 {
-		return
+// startTimers starts what is done by time.
+func (m *Manager) startTimers() {
+	for _, d := range m.cfg.flushIntervals() {
+		m.every(d, func(ctx context.Context) { m.flushDirty(ctx, d) })
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	timer := m.cfg.Clock.NewTimer(m.cfg.FlushInterval)
-	var flusher sync.WaitGroup
-	flusher.Go(func() {
-		defer timer.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-timer.C():
-			}
-			// Set before the flush, so that its length does not add to the interval.
-			timer.Reset(m.cfg.FlushInterval)
-			m.flushDirty(ctx)
-		}
-	})
-	m.stopFlusher = func() {
-		cancel()
-		flusher.Wait()
+	if m.cfg.retains() {
+		m.every(m.cfg.CleanupInterval, m.clean)
 	}
 }
 
-// flushDirty flushes every log that has something to flush. Errors are the
-// logs' own: each has reported its failure when it went out of service.
-func (m *Manager) flushDirty(ctx context.Context) {
+// every does something at an interval, for the first time one interval from now,
+// until Close.
+func (m *Manager) every(interval time.Duration, do func(context.Context)) {
+	timer := m.cfg.Clock.NewTimer(interval)
+	m.timers.Go(func() {
+		defer timer.Stop()
+		for {
+			select {
+			case <-m.life.Done():
+				return
+			case <-timer.C():
+			}
+			// Set before the work, so that its length does not add to the interval.
+			timer.Reset(interval)
+			do(m.life)
+		}
+	})
+}
+
+// flushDirty flushes every log with this flush interval that has something to
+// flush. Errors are the logs' own: each has reported its failure when it went
+// out of service.
+func (m *Manager) flushDirty(ctx context.Context, interval time.Duration) {
 	var dirty []*Log
 	for _, t := range *m.table.Load() {
 		for _, l := range t.logs {
-			if l != nil && l.flushed.Load() < l.logEnd.Load() && l.Err() == nil {
+			if l != nil && l.cfg.FlushInterval == interval && l.flushed.Load() < l.logEnd.Load() && l.Err() == nil {
 				dirty = append(dirty, l)
 			}
 		}
@@ -268,8 +277,13 @@ func (m *Manager) Close(ctx context.Context) error {
 func (m *Manager) close(ctx context.Context) error {
 	m.closed.Store(true)
 	m.endLife(ErrClosed)
-	changes := m.finishChanges(ctx)
-	m.stopFlusher()
+	changes := errors.Join(
+		await(ctx, "a topic is still being made or deleted", func() {
+			m.mu.Lock() // none will be any more, with closed set
+			defer m.mu.Unlock()
+		}),
+		await(ctx, "files are still being flushed or removed", m.timers.Wait))
+	m.mendTimes(ctx)
 	logs := m.Logs()
 	errs := make([]error, len(logs))
 	forEach(len(logs), parallelSyncs, func(i int) { errs[i] = logs[i].finish(ctx) })
@@ -283,20 +297,18 @@ func (m *Manager) close(ctx context.Context) error {
 	return nil
 }
 
-// finishChanges waits until no topic is being made or deleted; none will be any
-// more, with closed set. When ctx ends first, the disk hangs, and the goroutine
-// that waits is left behind with the one that it waits for.
-func (m *Manager) finishChanges(ctx context.Context) error {
-	free := make(chan struct{})
+// await waits for something. When ctx ends first, the disk hangs, and the
+// goroutine that waits is left behind with the one that it waits for.
+func await(ctx context.Context, late string, wait func()) error {
+	done := make(chan struct{})
 	go func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		close(free)
+		wait()
+		close(done)
 	}()
 	select {
-	case <-free:
+	case <-done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("a topic is still being made or deleted: %w", context.Cause(ctx))
+		return fmt.Errorf("%s: %w", late, context.Cause(ctx))
 	}
 }

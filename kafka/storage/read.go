@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"io"
 )
 
@@ -59,8 +60,9 @@ func (s *Slice) Release() {
 // message (Kafka 0.7 §1.4). At the watermark itself it is empty. An offset that
 // is not the start of a message is not noticed.
 //
-// It takes no lock and allocates nothing. The error is [ErrOffsetOutOfRange],
-// or [Log.Err] when the log has ended.
+// It takes no lock and allocates nothing, unless the segment's file has to be
+// opened first: see [Config.OpenSegments]. The error is [ErrOffsetOutOfRange],
+// that of opening the file, or [Log.Err] when the log has ended.
 func (l *Log) Read(offset int64, maxBytes int) (Slice, error) {
 	if maxBytes < 0 {
 		return Slice{}, l.errorf("read %d bytes: give 0 or more", maxBytes)
@@ -81,13 +83,15 @@ func (l *Log) Read(offset int64, maxBytes int) (Slice, error) {
 		if i+1 < len(list) {
 			end = min(end, list[i+1].base)
 		}
-		// A segment that is closed has left the list before: look at the new one.
-		if list[i].acquire() {
+		switch err := list[i].hold(); {
+		case err == nil:
 			return Slice{
 				segment:  list[i],
 				position: offset - list[i].base,
 				length:   int(min(end-offset, int64(maxBytes))),
 			}, nil
+		case !errors.Is(err, errGone): // it has left the list before: look at the new one
+			return Slice{}, l.errorf("read at offset %d: %w", offset, err)
 		}
 	}
 }

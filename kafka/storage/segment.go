@@ -1,10 +1,12 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"kafkalab/kafka/internal/vfs"
@@ -36,22 +38,45 @@ func parseSegmentName(name string) (base int64, ok bool, err error) {
 	return base, true, nil
 }
 
-// segment is one file of a log. It is open as long as somebody holds it: the
-// log itself does from its making to its deletion, a reader while it reads.
+// segment is one file of a log. Whoever uses the file holds the segment: while
+// somebody does, the file is open. The log itself holds its active segment, the
+// last one. A closed segment, one behind which there is another, is held between
+// two reads only as long as [openFiles] finds that worth a descriptor, and its
+// file is opened again when it is read.
 type segment struct {
 	base int64 // offset of its first byte
 	path string
-	file vfs.File
-	refs atomic.Int64 // holders; at 0 the file is closed for good
+
+	file vfs.File     // set while refs is above 0
+	refs atomic.Int64 // holders; at 0 the file is closed
+	used atomic.Bool  // read since openFiles looked last
+
+	first, last moment // of its appends; guarded by the log's mu
+
+	mu    sync.Mutex // opening, and what decides on it
+	files *openFiles // nil while it is active
+	gone  bool       // deleted or closed for good: not to be opened again
+	slot  int        // place in files, -1 when it is not held there; guarded by files.mu
 }
 
+// errGone says that a segment has left its log.
+var errGone = errors.New("segment is gone")
+
+// newSegment returns an active segment, held by its log.
 func newSegment(base int64, path string, file vfs.File) *segment {
-	s := &segment{base: base, path: path, file: file}
+	s := &segment{base: base, path: path, file: file, slot: -1}
 	s.refs.Store(1)
 	return s
 }
 
-// acquire holds the segment open. It fails when the segment is closed.
+// newClosedSegment returns a closed segment, whose file is opened when somebody
+// reads it.
+func newClosedSegment(base int64, path string, files *openFiles) *segment {
+	return &segment{base: base, path: path, files: files, slot: -1}
+}
+
+// acquire holds the segment if its file is open, as that of an active segment
+// is.
 func (s *segment) acquire() bool {
 	for {
 		n := s.refs.Load()
@@ -64,12 +89,67 @@ func (s *segment) acquire() bool {
 	}
 }
 
+// hold holds the segment and opens its file if need be. The error is errGone, or
+// that of opening. It takes no lock and allocates nothing when the file is open.
+func (s *segment) hold() error {
+	if !s.acquire() {
+		return s.open()
+	}
+	if !s.used.Load() { // mostly is: readers do not fight for its cache line
+		s.used.Store(true)
+	}
+	return nil
+}
+
+// open opens the file of a closed segment and holds it.
+func (s *segment) open() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return errGone
+	}
+	if s.acquire() {
+		return nil // another reader was faster
+	}
+	file, err := s.files.open(s.path)
+	if err != nil {
+		return err
+	}
+	s.file = file // seen by nobody before refs says that it is there
+	s.used.Store(true)
+	s.refs.Store(2) // the caller's and that of files
+	s.files.add(s)
+	return nil
+}
+
 // release lets go of the segment; the last holder closes the file. Its error
 // would say nothing that matters: whatever had to be safe was synced before,
 // and a sync reports its own.
 func (s *segment) release() {
+	file := s.file // with refs at 0 another may be opened at once
 	if s.refs.Add(-1) == 0 {
-		_ = s.file.Close()
+		_ = file.Close()
+	}
+}
+
+// close makes an active segment a closed one: the log's hold goes over to files.
+// The caller holds the log's mu.
+func (s *segment) close(files *openFiles) {
+	s.mu.Lock()
+	s.files = files
+	s.mu.Unlock()
+	files.add(s)
+}
+
+// retire ends a segment that has left its log's list, whose hold ends with it.
+// Readers that hold it keep it; nobody can from now on.
+func (s *segment) retire() {
+	s.mu.Lock()
+	s.gone = true
+	active := s.files == nil
+	s.mu.Unlock()
+	if active || s.files.remove(s) {
+		s.release()
 	}
 }
 
@@ -93,8 +173,13 @@ func (s segments) find(offset int64) int {
 	return low
 }
 
+// errInTheWay marks a file that has the name of a segment to be made, and is
+// none that an earlier attempt left.
+var errInTheWay = errors.New("is in the way")
+
 // createSegment makes the empty segment file of a base offset. A file of that
-// name that an earlier, failed attempt left is used if it is empty.
+// name that an earlier, failed attempt left is used if it is empty; with any
+// other the error is errInTheWay.
 func createSegment(fsys vfs.FS, dir string, base int64) (*segment, error) {
 	path := filepath.Join(dir, segmentName(base))
 	file, err := fsys.Create(path)
@@ -112,8 +197,8 @@ func reuseSegment(fsys vfs.FS, path string) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() != 0 {
-		return nil, fmt.Errorf("%s is in the way and holds %d bytes that this log did not write: move it out of the folder", path, info.Size())
+	if info.IsDir() || info.Size() != 0 {
+		return nil, fmt.Errorf("%s %w and holds %d bytes that this log did not write: move it out of the folder", path, errInTheWay, info.Size())
 	}
 	return fsys.OpenWrite(path)
 }

@@ -3,6 +3,7 @@
 package clock
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -11,6 +12,9 @@ import (
 // Clock tells the time and makes timers.
 type Clock interface {
 	Now() time.Time
+	// Elapsed returns how long the clock has been running. Unlike Now it never
+	// jumps when somebody puts the clock right, but says nothing about when.
+	Elapsed() time.Duration
 	// NewTimer returns a timer that fires once, d from now.
 	NewTimer(d time.Duration) Timer
 }
@@ -33,7 +37,11 @@ type realClock struct{}
 
 type realTimer struct{ *time.Timer }
 
+// started is where Elapsed counts from.
+var started = time.Now()
+
 func (realClock) Now() time.Time                 { return time.Now() }
+func (realClock) Elapsed() time.Duration         { return time.Since(started) }
 func (realClock) NewTimer(d time.Duration) Timer { return realTimer{time.NewTimer(d)} }
 func (t realTimer) C() <-chan time.Time          { return t.Timer.C }
 func (t realTimer) Reset(d time.Duration)        { t.Timer.Reset(d) }
@@ -44,6 +52,7 @@ type Manual struct {
 	mu      sync.Mutex
 	changed sync.Cond // the set of pending timers has changed
 	now     time.Time
+	elapsed time.Duration
 	pending []*manualTimer
 }
 
@@ -57,7 +66,7 @@ func NewManual(now time.Time) *Manual {
 type manualTimer struct {
 	clock *Manual
 	c     chan time.Time
-	at    time.Time
+	at    time.Duration // of the clock's Elapsed
 }
 
 // Now returns the time that the clock shows.
@@ -65,6 +74,13 @@ func (m *Manual) Now() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.now
+}
+
+// Elapsed returns by how much Advance has moved the clock.
+func (m *Manual) Elapsed() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.elapsed
 }
 
 // NewTimer implements [Clock].
@@ -80,7 +96,16 @@ func (m *Manual) Advance(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.now = m.now.Add(d)
+	m.elapsed += d
 	m.fire()
+}
+
+// Step puts the clock forward, or back when d is negative, as an administrator
+// does: no time has gone by.
+func (m *Manual) Step(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now = m.now.Add(d)
 }
 
 // WaitTimers waits until at least n timers are to fire: until the goroutines
@@ -94,8 +119,8 @@ func (m *Manual) WaitTimers(n int) {
 }
 
 func (m *Manual) fire() {
-	slices.SortStableFunc(m.pending, func(a, b *manualTimer) int { return a.at.Compare(b.at) })
-	for len(m.pending) > 0 && !m.pending[0].at.After(m.now) {
+	slices.SortStableFunc(m.pending, func(a, b *manualTimer) int { return cmp.Compare(a.at, b.at) })
+	for len(m.pending) > 0 && m.pending[0].at <= m.elapsed {
 		m.pending[0].c <- m.now
 		m.pending = m.pending[1:]
 	}
@@ -130,7 +155,7 @@ func (t *manualTimer) Reset(d time.Duration) {
 	t.clock.mu.Lock()
 	defer t.clock.mu.Unlock()
 	t.clock.remove(t)
-	t.at = t.clock.now.Add(d)
+	t.at = t.clock.elapsed + d
 	t.clock.pending = append(t.clock.pending, t)
 	t.clock.fire()
 }

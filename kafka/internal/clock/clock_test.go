@@ -46,6 +46,21 @@ func TestManual(t *testing.T) {
 	}
 }
 
+// TestStep: putting the clock right is no time that goes by.
+func TestStep(t *testing.T) {
+	c := NewManual(start)
+	timer := c.NewTimer(time.Minute)
+	c.Step(time.Hour)
+	if fired(timer) || c.Elapsed() != 0 || !c.Now().Equal(start.Add(time.Hour)) {
+		t.Error("time has gone by")
+	}
+	c.Step(-2 * time.Hour)
+	c.Advance(time.Minute)
+	if !fired(timer) || c.Elapsed() != time.Minute || !c.Now().Equal(start.Add(time.Minute-time.Hour)) {
+		t.Errorf("a minute later: %v, elapsed %v", c.Now(), c.Elapsed())
+	}
+}
+
 func TestWaitTimers(t *testing.T) {
 	c := NewManual(start)
 	done := make(chan struct{})
@@ -60,11 +75,11 @@ func TestWaitTimers(t *testing.T) {
 
 func TestReal(t *testing.T) {
 	c := Real()
-	before := time.Now()
+	before, elapsed := time.Now(), c.Elapsed()
 	timer := c.NewTimer(time.Hour)
 	timer.Reset(time.Microsecond)
 	<-timer.C()
-	if timer.Stop() || !c.Now().After(before) {
+	if timer.Stop() || !c.Now().After(before) || c.Elapsed() <= elapsed {
 		t.Error("the real clock stands still")
 	}
 }

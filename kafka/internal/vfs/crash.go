@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -49,6 +50,10 @@ type TornWrite struct {
 }
 
 func (t *TornWrite) Error() string { return fmt.Sprintf("torn after %d bytes: %v", t.Bytes, t.Err) }
+
+// ErrSyncLost, returned by a hook for the sync of a file, lets the sync report
+// success although what it was to make safe is lost: a disk that lies.
+var ErrSyncLost = errors.New("sync lost")
 
 // SetHook replaces the hook; nil takes it away.
 func (m *Mem) SetHook(h Hook) {
@@ -108,6 +113,30 @@ func (m *Mem) Clone() *Mem {
 	c := NewMem(m.now)
 	c.root = copied(m.root)
 	return c
+}
+
+// KillClone returns the file system as the end of a process leaves it:
+// everything that was written is there, and what was not synced is still not
+// safe from a crash of the machine.
+func (m *Mem) KillClone() *Mem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := NewMem(m.now)
+	c.root = killed(m.root, map[*node]*node{})
+	return c
+}
+
+// DropCache makes reads of a file show what is safe of it, and zeros elsewhere.
+// A kernel that is short of memory does so to what a failed sync has dropped.
+func (m *Mem) DropCache(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, err := m.find(name)
+	if err != nil {
+		return pathError("drop cache", name, err)
+	}
+	n.data = resized(slices.Clone(n.safe), len(n.data))
+	return nil
 }
 
 func crashed(n *node, rng *rand.Rand) *node {
@@ -173,6 +202,26 @@ func copied(n *node) *node {
 		for name, child := range n.entries {
 			cc := copied(child)
 			c.entries[name], c.synced[name] = cc, cc
+		}
+	}
+	return c
+}
+
+// killed copies a node with what is safe of it. A file can have two names, its
+// old one and its safe one, so nodes that were copied are remembered.
+func killed(n *node, copies map[*node]*node) *node {
+	if c := copies[n]; c != nil {
+		return c
+	}
+	c := &node{name: n.name, mtime: n.mtime, data: slices.Clone(n.data), safe: slices.Clone(n.safe), dirtyLow: n.dirtyLow, dirtyHigh: n.dirtyHigh}
+	copies[n] = c
+	if n.isDir() {
+		c.entries, c.synced = map[string]*node{}, map[string]*node{}
+		for name, child := range n.entries {
+			c.entries[name] = killed(child, copies)
+		}
+		for name, child := range n.synced {
+			c.synced[name] = killed(child, copies)
 		}
 	}
 	return c

@@ -48,6 +48,16 @@ func newFolder(name string) *node {
 	return &node{name: name, entries: map[string]*node{}, synced: map[string]*node{}}
 }
 
+// set lets a name of a folder stand for a node, or for nothing when that is nil.
+func (n *node) set(name string, to *node, now time.Time) {
+	if to != nil {
+		n.entries[name] = to
+	} else {
+		delete(n.entries, name)
+	}
+	n.mtime = now
+}
+
 // NewMem returns an empty file system whose files carry the time of now, or
 // the real time when now is nil.
 func NewMem(now func() time.Time) *Mem {
@@ -113,17 +123,34 @@ func (m *Mem) Create(name string) (File, error) {
 		return nil, pathError("create", name, err)
 	}
 	n := &node{name: base, mtime: m.now()}
-	dir.entries[base] = n
+	dir.set(base, n, m.now())
 	return &memFile{fs: m, node: n, path: name, write: true}, nil
 }
 
 // Open implements [FS].
-func (m *Mem) Open(name string) (File, error) { return m.open(name, false) }
+func (m *Mem) Open(name string) (File, error) { return m.openFile(name, false) }
 
 // OpenWrite implements [FS].
-func (m *Mem) OpenWrite(name string) (File, error) { return m.open(name, true) }
+func (m *Mem) OpenWrite(name string) (File, error) { return m.openFile(name, true) }
 
-func (m *Mem) open(name string, write bool) (File, error) {
+func (m *Mem) openFile(name string, write bool) (File, error) {
+	f, err := m.open(name, write)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// OpenUncached implements [FS].
+func (m *Mem) OpenUncached(name string) (UncachedFile, error) {
+	f, err := m.open(name, false)
+	if err != nil {
+		return nil, err
+	}
+	return memUncached{f}, nil
+}
+
+func (m *Mem) open(name string, write bool) (*memFile, error) {
 	if err := m.ask(Op{Kind: OpOpen, Path: name}); err != nil {
 		return nil, pathError("open", name, err)
 	}
@@ -170,7 +197,7 @@ func (m *Mem) remove(name string, all bool) error {
 	case len(n.entries) > 0 && !all:
 		return pathError("remove", name, syscall.ENOTEMPTY)
 	}
-	delete(dir.entries, base)
+	dir.set(base, nil, m.now())
 	return nil
 }
 
@@ -196,8 +223,8 @@ func (m *Mem) Rename(oldName, newName string) error {
 	if old := to.entries[newBase]; old != nil && old.isDir() {
 		return pathError("rename", newName, fs.ErrExist)
 	}
-	delete(from.entries, oldBase)
-	to.entries[newBase] = n
+	from.set(oldBase, nil, m.now())
+	to.set(newBase, n, m.now())
 	n.name = newBase
 	return nil
 }
@@ -218,7 +245,7 @@ func (m *Mem) Mkdir(name string) error {
 	}
 	n := newFolder(base)
 	n.mtime = m.now()
-	dir.entries[base] = n
+	dir.set(base, n, m.now())
 	return nil
 }
 
@@ -250,6 +277,18 @@ func (m *Mem) Stat(name string) (fs.FileInfo, error) {
 		return nil, pathError("stat", name, err)
 	}
 	return n.info(), nil
+}
+
+// SetTime implements [FS].
+func (m *Mem) SetTime(name string, t time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, err := m.find(name)
+	if err != nil {
+		return pathError("set time", name, err)
+	}
+	n.mtime = t
+	return nil
 }
 
 // SyncDir implements [FS].
@@ -285,7 +324,7 @@ func (m *Mem) Lock(name string) (io.Closer, error) {
 		return nil, fmt.Errorf("%s: %w", name, ErrLocked)
 	}
 	if dir.entries[base] == nil {
-		dir.entries[base] = &node{name: base, mtime: m.now()}
+		dir.set(base, &node{name: base, mtime: m.now()}, m.now())
 	}
 	m.locks[name] = true
 	return &memLock{fs: m, name: name}, nil

@@ -17,7 +17,10 @@ type memFile struct {
 	closed atomic.Bool
 }
 
-func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
+func (f *memFile) ReadAt(p []byte, off int64) (int, error) { return f.readAt(p, off, false) }
+
+// readAt reads what was written, or of that what is safe.
+func (f *memFile) readAt(p []byte, off int64, safe bool) (int, error) {
 	if f.closed.Load() {
 		return 0, pathError("read", f.path, fs.ErrClosed)
 	}
@@ -26,10 +29,14 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	}
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
-	if off >= int64(len(f.node.data)) {
+	content := f.node.data
+	if safe {
+		content = f.node.safe
+	}
+	if off >= int64(len(content)) {
 		return 0, io.EOF
 	}
-	n := copy(p, f.node.data[off:])
+	n := copy(p, content[off:])
 	if n < len(p) {
 		return n, io.EOF
 	}
@@ -88,7 +95,9 @@ func (f *memFile) Sync() error {
 	content := append([]byte(nil), f.node.data[min(low, size):min(high, size)]...)
 	f.fs.mu.Unlock()
 
-	if err := f.fs.ask(Op{Kind: OpSync, Path: f.path}); err != nil {
+	if err := f.fs.ask(Op{Kind: OpSync, Path: f.path}); errors.Is(err, ErrSyncLost) {
+		return nil
+	} else if err != nil {
 		return pathError("sync", f.path, err)
 	}
 	f.fs.mu.Lock()
@@ -110,6 +119,13 @@ func (f *memFile) Close() error {
 	}
 	return nil
 }
+
+// memUncached reads what is safe of a file.
+type memUncached struct{ *memFile }
+
+func (f memUncached) ReadAt(p []byte, off int64) (int, error) { return f.readAt(p, off, true) }
+
+func (f memUncached) Direct() bool { return true }
 
 // Fd reports that there is no descriptor.
 func (f *memFile) Fd() (uintptr, bool) { return 0, false }

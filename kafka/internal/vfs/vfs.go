@@ -13,6 +13,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"time"
 )
 
 // ErrLocked is returned by [FS.Lock] when somebody else holds the lock.
@@ -29,6 +30,9 @@ type FS interface {
 	Open(name string) (File, error)
 	// OpenWrite opens an existing file for reading and writing.
 	OpenWrite(name string) (File, error)
+	// OpenUncached opens an existing file to read what the disk holds of it.
+	// What is to be seen must have been synced before: see [UncachedFile].
+	OpenUncached(name string) (UncachedFile, error)
 	// Remove removes a file or an empty folder.
 	Remove(name string) error
 	// RemoveAll removes name and everything in it. A missing name is no error.
@@ -41,6 +45,9 @@ type FS interface {
 	ReadDir(name string) ([]fs.DirEntry, error)
 	// Stat describes a file or folder.
 	Stat(name string) (fs.FileInfo, error)
+	// SetTime sets when a file or folder was last written to. A crash may take
+	// that back.
+	SetTime(name string, t time.Time) error
 	// SyncDir makes the entries of a folder safe: files made, renamed, removed.
 	SyncDir(name string) error
 	// Lock takes an exclusive lock on a file, which it makes when missing, and
@@ -67,4 +74,16 @@ type File interface {
 	// Fd returns the descriptor, for sendfile, and whether there is one. It is
 	// valid until Close.
 	Fd() (uintptr, bool)
+}
+
+// UncachedFile reads a file past the page cache, which after a failed sync goes
+// on to show what never reached the disk. One goroutine may use it at a time.
+type UncachedFile interface {
+	io.ReaderAt
+	io.Closer
+	// Direct reports whether reads pass by the cache. Where the file system has
+	// no such reads, as memory file systems may not, the file's pages were
+	// dropped from the cache when it was opened: an advice to the kernel, and so
+	// a weaker proof.
+	Direct() bool
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // both runs a test on the real file system and on the one in memory: they must
@@ -152,6 +153,58 @@ func TestFolders(t *testing.T) {
 			t.Errorf("a removed file cannot be read any more: %v", err)
 		}
 		must(t, held.Close())
+	})
+}
+
+// TestTimes: a file's time is that of its last write, a folder's that of the
+// last change of its entries; both can be set, and cloned.
+func TestTimes(t *testing.T) {
+	both(t, func(t *testing.T, fsys FS, dir string) {
+		path := filepath.Join(dir, "file")
+		when := time.Date(2011, 6, 12, 9, 0, 0, 0, time.UTC)
+		is := func(fsys FS, path string) bool {
+			t.Helper()
+			info, err := fsys.Stat(path)
+			must(t, err)
+			return info.ModTime().Equal(when)
+		}
+		set := func(path string) {
+			t.Helper()
+			must(t, fsys.SetTime(path, when))
+			if !is(fsys, path) {
+				t.Errorf("time of %s is not what was set", path)
+			}
+		}
+		f := create(t, fsys, path, []byte("x"))
+		defer f.Close()
+		set(path)
+		set(dir)
+		must(t, f.Sync())
+		if m, ok := fsys.(*Mem); ok && (!is(m.Clone(), path) || !is(m.CrashClone(nil), dir)) {
+			t.Error("a clone has other times")
+		}
+		_, err := f.WriteAt([]byte("y"), 0)
+		must(t, err)
+		if is(fsys, path) || !is(fsys, dir) {
+			t.Error("a write changes the time of the file alone")
+		}
+		for _, change := range []struct {
+			what string
+			do   func() error
+		}{
+			{"rename", func() error { return fsys.Rename(path, path+"2") }},
+			{"remove", func() error { return fsys.Remove(path + "2") }},
+			{"mkdir", func() error { return fsys.Mkdir(path + "3") }},
+		} {
+			set(dir)
+			must(t, change.do())
+			if is(fsys, dir) {
+				t.Errorf("%s left the time of the folder", change.what)
+			}
+		}
+		if err := fsys.SetTime(path, when); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("time of a missing file: %v", err)
+		}
 	})
 }
 
