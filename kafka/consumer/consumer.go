@@ -24,12 +24,26 @@
 // so one offset says how far a consumer has come, and [Stream.SeekTo] goes back
 // to any. A stream advances its consumed offset when the application asks for
 // the next message, and so never past one that it may still be handling.
+//
+// # Compressed messages
+//
+// A producer can compress many messages into one, and a stream hands out those
+// inside. They have no offsets of their own: each has the offset of the compressed
+// message, which is also the next offset of all of them but the last. The
+// consumed offset so stays at its beginning until the last message inside has been
+// consumed; who starts there after a crash gets the messages inside from the first
+// again (at least once; Kafka 0.7 KAFKA-546). To get each once, an application
+// keeps with the offset how many messages with that offset it has handled.
+//
+// [PartitionConfig.Shallow] gives compressed messages as they are, for a mirror
+// that only passes them on.
 package consumer
 
 import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"kafkalab/kafka/client"
@@ -78,6 +92,8 @@ const (
 	DefaultFetchBytes    = 200 << 10 // the paper's pull of about 200 KB
 	DefaultMaxFetchBytes = 8 << 20
 	DefaultMaxWait       = 5 * time.Second
+
+	DefaultMaxDecompressedBytes = message.DefaultMaxDecompressed
 )
 
 // quietInterval is the least time between two requests that find nothing to
@@ -95,9 +111,15 @@ type PartitionConfig struct {
 	Reset Reset // when an offset is out of range
 
 	FetchBytes int // of one pull
-	// MaxFetchBytes is how large a message may be, its 9 or 10 bytes of header
-	// included: pulls grow up to it when a message does not fit.
+	// MaxFetchBytes is how large a message may be as it is stored, its 9 or 10
+	// bytes of header included: pulls grow up to it when a message does not fit.
 	MaxFetchBytes int
+	// MaxDecompressedBytes is how much a compressed message may hold, over all its
+	// levels (inclusive).
+	MaxDecompressedBytes int
+	// Shallow hands compressed messages out as they are stored instead of those
+	// inside. Their payload is not to be interpreted.
+	Shallow bool
 	// MaxWait is how long the broker holds a request back at the end of the
 	// log. Less than 500 ms is taken as that. It delays no message.
 	MaxWait time.Duration
@@ -113,6 +135,9 @@ func (c PartitionConfig) withDefaults() (PartitionConfig, error) {
 	}
 	if c.MaxFetchBytes == 0 {
 		c.MaxFetchBytes = max(DefaultMaxFetchBytes, c.FetchBytes)
+	}
+	if c.MaxDecompressedBytes == 0 {
+		c.MaxDecompressedBytes = DefaultMaxDecompressedBytes
 	}
 	if c.MaxWait == 0 {
 		c.MaxWait = DefaultMaxWait
@@ -136,6 +161,8 @@ func (c PartitionConfig) withDefaults() (PartitionConfig, error) {
 		return c, fmt.Errorf("consumer: %v: give one of smallest, largest, fail", c.Reset)
 	case c.FetchBytes < 1 || c.MaxFetchBytes < c.FetchBytes || c.MaxFetchBytes > wire.MaxRequestSize:
 		return c, fmt.Errorf("consumer: fetch of %d bytes, at most %d: give 1 up to %d, the most not below the first", c.FetchBytes, c.MaxFetchBytes, wire.MaxRequestSize)
+	case c.MaxDecompressedBytes < 1 || c.MaxDecompressedBytes > math.MaxInt32:
+		return c, fmt.Errorf("consumer: at most %d bytes of a message decompressed: give 1 up to %d", c.MaxDecompressedBytes, math.MaxInt32)
 	}
 	return c, nil
 }
@@ -151,15 +178,19 @@ func (c PartitionConfig) client() client.Config {
 // Message is a message as the application gets it.
 type Message struct {
 	Partition  int32
-	Offset     int64
+	Offset     int64  // of a message that was compressed with others: that of them all
 	NextOffset int64  // where to go on after it
 	Payload    []byte // valid until the next call on the stream
+	// Codec is how the payload is compressed: not at all, unless the stream is
+	// shallow.
+	Codec message.Codec
 }
 
 var (
 	// ErrClosed is returned by a stream after Close.
 	ErrClosed = errors.New("stream is closed")
-	// ErrTooLarge says that a message is larger than MaxFetchBytes.
+	// ErrTooLarge says that a message is larger than MaxFetchBytes. One that holds
+	// more than MaxDecompressedBytes is [message.ErrTooLarge].
 	ErrTooLarge = errors.New("raise the limit of the fetch size")
 	// ErrTorn says that the log ends in the middle of what should be a message.
 	ErrTorn = errors.New("the log is damaged, or the offset is not that of a message")

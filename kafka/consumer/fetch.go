@@ -198,7 +198,7 @@ func (s *Stream) take(a ask, payload []byte) (complete bool, err error) {
 		s.tail = s.buf
 		return false, nil
 	}
-	s.it = message.Set(data[:valid]).Iterate(s.base)
+	s.it = s.iterate(data[:valid], s.base)
 	s.base, s.tail = s.base+int64(valid), data[valid:]
 	s.receiving = false
 	return true, nil

@@ -421,6 +421,7 @@ func TestArguments(t *testing.T) {
 		"reset":     func(c *consumer.PartitionConfig) { c.Reset = 7 },
 		"fetch":     func(c *consumer.PartitionConfig) { c.FetchBytes = -1 },
 		"max fetch": func(c *consumer.PartitionConfig) { c.FetchBytes, c.MaxFetchBytes = 100, 99 },
+		"inflated":  func(c *consumer.PartitionConfig) { c.MaxDecompressedBytes = -1 },
 	} {
 		cfg := consumer.PartitionConfig{Broker: f.addr, Topic: "t"}
 		change(&cfg)

@@ -3,6 +3,7 @@ package consumer
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,7 @@ type Stream struct {
 	consumed atomic.Int64
 	handed   int64            // the offset behind what the application holds
 	it       message.Iterator // over the complete messages of the current chunk
+	inflated []byte           // what it decompresses into
 	chunkErr error            // the damage that the application met in the last chunk of NextChunk
 	failed   error            // why the stream cannot go on from here, or nil
 
@@ -68,7 +70,7 @@ type connects struct {
 
 // Stats counts what a stream has done.
 type Stats struct {
-	Messages     int64 // fetched complete
+	Messages     int64 // fetched complete; a compressed one counts as one
 	Bytes        int64 // of the log, that were fetched
 	Fetches      int64 // answered
 	Discarded    int64 // of them, those that did not begin where needed
@@ -118,11 +120,23 @@ func (s *Stream) moveTo(offset int64) {
 	s.chunkErr = nil
 }
 
+// iterate returns an iterator over a chunk that begins at an offset. A message
+// that it gives is valid until the next one is asked for.
+func (s *Stream) iterate(chunk []byte, offset int64) message.Iterator {
+	if s.cfg.Shallow {
+		return message.Set(chunk).IterateShallow(offset)
+	}
+	it := message.Set(chunk).Iterate(offset)
+	it.LimitDecompressed(s.cfg.MaxDecompressedBytes)
+	it.ReuseBuffer(&s.inflated)
+	return it
+}
+
 // Next returns the next message. It blocks until there is one, ctx ends or the
 // stream is closed; after ctx has ended it may be called again. Lost
 // connections are made again. Errors that stay until [Stream.SeekTo]: damage (a
-// [*message.CorruptError], [ErrTorn]), a message above the limit
-// ([ErrTooLarge]), and an offset out of range under [ResetFail]
+// [*message.CorruptError], [ErrTorn]), a message above a limit ([ErrTooLarge],
+// [message.ErrTooLarge]), and an offset out of range under [ResetFail]
 // ([wire.CodeOffsetOutOfRange]). After other errors a further call tries again.
 func (s *Stream) Next(ctx context.Context) (Message, error) {
 	s.handBack()
@@ -135,33 +149,36 @@ func (s *Stream) Next(ctx context.Context) (Message, error) {
 		}
 	}
 	s.handed = s.it.NextOffset()
+	m := s.it.Message()
 	return Message{
 		Partition:  s.cfg.Partition,
 		Offset:     s.it.Offset(),
 		NextOffset: s.handed,
-		Payload:    s.it.Message().Payload,
+		Payload:    m.Payload,
+		Codec:      m.Codec(),
 	}, nil
 }
 
 // NextChunk returns all messages that have been fetched and not yet been
-// handed out, at least one; it blocks like Next. The application walks them
-// and must look at [message.Iterator.Err] at the end: damage that it has met
-// there is the error of further calls, as it is with Next. They are valid until
-// the next call, which also counts them as consumed.
+// handed out; it blocks like Next. The application walks them and must look at
+// [message.Iterator.Err] at the end: damage that it has met there is the error of
+// further calls, as it is with Next. They are valid until the next call, which
+// also counts them as consumed. A chunk holds at least one message, unless all in
+// it are compressed ones that hold none.
 func (s *Stream) NextChunk(ctx context.Context) (message.Iterator, error) {
 	s.handBack()
 	if err := ctx.Err(); err != nil {
 		return message.Iterator{}, err
 	}
-	for s.chunkErr != nil || len(s.it.Rest()) == 0 {
+	for s.chunkErr != nil || s.it.Err() != nil || len(s.it.Rest()) == 0 {
 		if err := s.advance(ctx); err != nil {
 			return message.Iterator{}, err
 		}
 	}
-	rest := message.Set(s.it.Rest())
-	chunk := rest.Iterate(s.it.NextOffset())
+	chunk := s.it // goes on also in the middle of a compressed message
+	chunk.ReuseBuffer(nil)
 	chunk.ReportTo(&s.chunkErr)
-	s.handed = s.it.NextOffset() + int64(len(rest))
+	s.handed = chunk.NextOffset() + int64(len(chunk.Rest()))
 	s.it = message.Set(nil).Iterate(s.handed)
 	return chunk, nil
 }
@@ -178,7 +195,12 @@ func (s *Stream) handBack() {
 // advance gets the next chunk after the current one has been walked to its end.
 func (s *Stream) advance(ctx context.Context) error {
 	if err := cmp.Or(s.it.Err(), s.chunkErr); err != nil && s.failed == nil {
-		s.failed = s.errorf("%w", err)
+		s.failed = s.undecodable(err)
+	}
+	if s.chunkErr == nil && s.handed < s.it.NextOffset() {
+		// The chunk ended with compressed messages that hold none.
+		s.handed = s.it.NextOffset()
+		s.consumed.Store(s.handed)
 	}
 	if s.life.Err() != nil {
 		return s.errorf("%w", ErrClosed)
@@ -187,6 +209,15 @@ func (s *Stream) advance(ctx context.Context) error {
 		return s.failed
 	}
 	return s.fill(ctx)
+}
+
+// undecodable is the error of a stream that has met a message which cannot be
+// handed out.
+func (s *Stream) undecodable(err error) error {
+	if errors.Is(err, message.ErrTooLarge) {
+		return s.errorf("%w: raise the limit of what is decompressed", err)
+	}
+	return s.errorf("%w", err)
 }
 
 // SeekTo lets the stream go on at an offset: one that the application has seen,
