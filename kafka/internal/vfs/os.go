@@ -69,6 +69,11 @@ func (osFS) Lock(name string) (io.Closer, error) {
 	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
 	switch err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lock); {
 	case err == nil:
+		// Who holds it, for whoever finds it locked. Nothing depends on that, so it
+		// may be missing, as on a full disk.
+		if f.Truncate(0) == nil {
+			_, _ = fmt.Fprintln(f, os.Getpid())
+		}
 		return f, nil
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES):
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, ErrLocked), f.Close())

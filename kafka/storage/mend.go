@@ -1,0 +1,261 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"kafkalab/kafka/internal/vfs"
+)
+
+// overlap mends that a segment goes on where the next one has begun, which is the
+// last one or not. taken says that the next one has left the log.
+//
+// A rewriting leaves an overlap behind its last segment when it is cut off, and
+// then the newer one is what is safe: see [Log.rewrite]. Others come from copies
+// that were put back.
+func (r *repairer) overlap(before *segmentFile, after segmentFile, last bool) (taken bool, err error) {
+	twice := min(before.end(), after.end()) - after.base
+	m := Mend{Path: before.path, Offset: after.base, End: after.base + twice,
+		Problem: fmt.Sprintf("ends at offset %d, but %s begins at %d", before.end(), filepath.Base(after.path), after.base)}
+	if twice == 0 {
+		m.Path = after.path
+		m.Problem = fmt.Sprintf("is empty, and %s goes on beyond offset %d", filepath.Base(before.path), after.base)
+		m.Action = "removed"
+		return r.found(m, func() (string, error) {
+			return "", errors.Join(r.fs.Remove(after.path), r.fs.SyncDir(filepath.Dir(after.path)))
+		})
+	}
+	same, sound, err := r.compare(*before, after, twice)
+	if err != nil {
+		return false, r.left(after.path, err)
+	}
+	if !last && after.end() <= before.end() {
+		if !same {
+			m.Advice = "they hold different messages for the same offsets: move away the one that is wrong"
+			return false, r.leave(m)
+		}
+		m.Action = fmt.Sprintf("%s put aside: the older segment holds all of it", filepath.Base(after.path))
+		return r.found(m, func() (string, error) { return r.aside(after) })
+	}
+	if !sound {
+		m.Advice = "the newer one is damaged there: move away the one that is wrong"
+		return false, r.leave(m)
+	}
+	// What the newer one holds too needs no other copy.
+	same = same && before.end() <= after.end()
+	m.Action = fmt.Sprintf("%s cut off the older segment at offset %d", bytesOf(before.end()-after.base), after.base)
+	if same {
+		m.Action += ", which the newer one holds"
+	}
+	mended, err := r.found(m, func() (string, error) { return r.cut(*before, after.base, !same) })
+	if mended {
+		before.size = after.base - before.base
+	}
+	return false, err
+}
+
+// compare looks at the first n bytes of a segment: whether they are in the one
+// before it too, and whether they are sound.
+func (r *repairer) compare(before, after segmentFile, n int64) (same, sound bool, err error) {
+	a, err := r.fs.Open(before.path)
+	if err != nil {
+		return false, false, err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	b, err := r.fs.Open(after.path)
+	if err != nil {
+		return false, false, err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	same, err = equalRanges(r.ctx, io.NewSectionReader(a, after.base-before.base, n), b, n)
+	if err != nil {
+		return false, false, err
+	}
+	s := newScanner(b, after.base, after.size)
+	corrupt, err := s.scanAll(r.ctx, func(scanned, []byte) error {
+		if s.pos >= n {
+			return ErrStopWalk
+		}
+		return nil
+	})
+	if errors.Is(err, ErrStopWalk) {
+		err = nil
+	}
+	return same, corrupt == nil, err
+}
+
+// aside takes a whole segment out of the log and keeps it.
+func (r *repairer) aside(f segmentFile) (string, error) {
+	path, err := freeName(r.fs, f.path+staleSuffix)
+	if err != nil {
+		return "", err
+	}
+	if err := r.fs.Rename(f.path, path); err != nil {
+		return "", err
+	}
+	return path, r.fs.SyncDir(filepath.Dir(path))
+}
+
+// gap mends that bytes are missing between two segments.
+func (r *repairer) gap(before *segmentFile, after segmentFile) error {
+	if r.opt.AcceptGaps {
+		if ok, err := r.tornEnd(before); !ok || err != nil {
+			return err
+		}
+	}
+	missing := after.base - before.end()
+	name := segmentName(before.end())
+	m := Mend{Path: before.path, Offset: before.end(), End: after.base,
+		Problem: fmt.Sprintf("ends at offset %d, but %s begins at %d: %s are missing", before.end(), filepath.Base(after.path), after.base, bytesOf(missing))}
+	switch {
+	case missing < minFiller:
+		m.Advice = fmt.Sprintf("too few for a message: put back %s, or move away the segments before offset %d: the log then begins there", name, after.base)
+	case missing > MaxGapBytes:
+		m.Advice = fmt.Sprintf("more than %s are not filled: put back %s and what follows it, or move away the segments on one side", bytesOf(MaxGapBytes), name)
+	case r.opt.AcceptGaps:
+		m.Action = fmt.Sprintf("fillers put in their place: %s", seenAs(missing))
+	default:
+		m.Advice = fmt.Sprintf("put back %s of %s (or several files that make it up), if there is a copy; "+
+			"or let fillers stand in for it (accept gaps), and consumers pass over it; "+
+			"or move away the segments before offset %d, and the log begins there", name, bytesOf(missing), after.base)
+	}
+	_, err := r.found(m, func() (string, error) { return "", r.fillGap(filepath.Dir(before.path), before.end(), missing) })
+	return err
+}
+
+// tornEnd cuts what is not sound off the end of a segment with a gap behind it,
+// so that the two are filled as one. ok says that the gap can be filled.
+func (r *repairer) tornEnd(f *segmentFile) (ok bool, err error) {
+	report, err := r.examine(*f)
+	if err != nil {
+		return false, r.left(f.path, err)
+	}
+	n := len(report.Damaged)
+	if n == 0 || report.Unlisted > 0 || report.Damaged[n-1].End != f.end() || report.Damaged[n-1].Inside {
+		return true, nil
+	}
+	d := report.Damaged[n-1]
+	m := Mend{Path: f.path, Offset: d.Offset, End: d.End, Problem: d.Err.Error(),
+		Action: fmt.Sprintf("%s cut off the end of the segment, behind which bytes are missing", bytesOf(d.Bytes()))}
+	ok, err = r.found(m, func() (string, error) { return r.cut(*f, d.Offset, true) })
+	if ok {
+		f.size = d.Offset - f.base
+	}
+	return ok, err
+}
+
+// fillGap makes a segment of n bytes of fillers. It takes the place of an empty
+// one, and of nothing else.
+func (r *repairer) fillGap(dir string, base, n int64) error {
+	path := filepath.Join(dir, segmentName(base))
+	if info, err := r.fs.Stat(path); err == nil && info.Size() > 0 {
+		return fmt.Errorf("%s %w", path, errInTheWay)
+	}
+	temporary := path + temporarySuffix
+	if err := removeFile(r.fs, temporary); err != nil {
+		return err
+	}
+	file, err := r.fs.Create(temporary)
+	if err != nil {
+		return err
+	}
+	err = writeFillers(r.ctx, file, 0, n)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = r.fs.Rename(temporary, path)
+	}
+	if err != nil {
+		return errors.Join(err, removeFile(r.fs, temporary))
+	}
+	return r.fs.SyncDir(dir)
+}
+
+// examine reads a whole segment.
+func (r *repairer) examine(f segmentFile) (report SegmentReport, err error) {
+	file, err := r.fs.Open(f.path)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	x := examination{open: &r.open, keep: DefaultWalkPayloadBytes}
+	err = x.run(r.ctx, file, f)
+	return x.report, err
+}
+
+// damage mends what is damaged in a segment. last says that it is the one to
+// which a broker appends.
+func (r *repairer) damage(f segmentFile, last bool) error {
+	report, err := r.examine(f)
+	if err != nil {
+		if r.ctx.Err() != nil {
+			return err
+		}
+		return r.left(f.path, err)
+	}
+	if report.Unlisted > 0 && (!last || r.opt.ReplaceDamaged) {
+		return r.leave(Mend{Path: f.path, Offset: report.Damage.Offset, End: f.end(),
+			Problem: fmt.Sprintf("is damaged in more than %d places, first: %v", MaxReportedDamage, report.Damage),
+			Advice:  "it is hardly a segment any more: put back a copy"})
+	}
+	for _, d := range report.Damaged {
+		m := Mend{Path: f.path, Offset: d.Offset, End: d.End, Problem: d.Err.Error()}
+		tail := last && !d.Inside && (d.End == f.end() || !r.opt.ReplaceDamaged)
+		switch {
+		case tail:
+			return r.cutTail(f, m, report)
+		case !r.opt.ReplaceDamaged:
+			m.Advice = fmt.Sprintf("consumers stop there: put back a copy of the file, or let fillers stand in for the %s (replace damaged), and they pass over them", bytesOf(d.Bytes()))
+		case d.Unsure:
+			m.Advice = "the next sound message behind it was not found in reasonable time: put back a copy of the file"
+		case d.Bytes() < minFiller:
+			m.Advice = fmt.Sprintf("%s are too few for a message: put back a copy of the file", bytesOf(d.Bytes()))
+		default:
+			m.Action = fmt.Sprintf("%s replaced by fillers: %s", bytesOf(d.Bytes()), seenAs(d.Bytes()))
+		}
+		if _, err := r.found(m, func() (string, error) { return r.replace(f, d) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cutTail cuts the last segment where m begins, as recovery does.
+func (r *repairer) cutTail(f segmentFile, m Mend, report SegmentReport) error {
+	m.End = f.end()
+	m.Action = fmt.Sprintf("%s cut off the end of the log", bytesOf(m.End-m.Offset))
+	if report.Damage.Offset == m.Offset && report.Behind > 0 {
+		m.Advice = fmt.Sprintf("%d sound messages lie behind the damage and are in the copy: replacing what is damaged would keep them in the log", report.Behind)
+	}
+	_, err := r.found(m, func() (string, error) { return r.cut(f, m.Offset, true) })
+	return err
+}
+
+// replace puts fillers in place of what is damaged, with a copy of that.
+func (r *repairer) replace(f segmentFile, d DamagedRange) (saved string, err error) {
+	err = r.change(f, func(file vfs.File) (err error) {
+		if saved, err = saveRange(r.ctx, r.fs, file, f, d.Offset-f.base, d.Bytes(), replacedSuffix); err != nil {
+			return err
+		}
+		return writeFillers(r.ctx, file, d.Offset-f.base, d.Bytes())
+	})
+	return saved, err
+}
+
+// seenAs says what consumers see of n bytes of fillers.
+func seenAs(n int64) string {
+	if n < int64(minSilentFiller) {
+		return fmt.Sprintf("consumers get a message of %s, all zero", bytesOf(n-minFiller))
+	}
+	return "consumers pass over them"
+}
+
+func bytesOf(n int64) string {
+	if n == 1 {
+		return "1 byte"
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
