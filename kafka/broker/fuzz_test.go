@@ -22,6 +22,13 @@ func FuzzRequests(f *testing.F) {
 	f.Add(append(wire.AppendProduce(nil, "t", 0, ackedSet), wire.AppendDeleteTopic(nil, "t")...), uint16(20))
 	f.Add(wire.AppendTopics(nil, []string{"t", "u"}), uint16(5))
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"), uint16(3))
+	for _, codec := range []message.Codec{message.CodecGzip, message.CodecSnappy} {
+		set, err := message.Compress(nil, message.Append(ackedSet[:len(ackedSet):len(ackedSet)], []byte("another")), codec)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(wire.AppendProduce(nil, "t", 0, set), uint16(9))
+	}
 	srv := memoryBroker(f, func(c *Config) {
 		c.MaxRequestBytes = 1 << 16
 		c.MaxMessageBytes = 1 << 12
@@ -69,7 +76,7 @@ func checkAnswers(t *testing.T, all []byte) {
 func checkLogs(t *testing.T, srv *Server) {
 	for _, log := range srv.logs.Logs() {
 		all := logBytes(t, srv, log.Topic(), log.Partition())
-		valid, _, err := message.Check(all, 0)
+		valid, _, err := message.Check(all, message.Limits{})
 		if err != nil || valid != len(all) {
 			t.Fatalf("log of %q: %d of %d bytes are messages: %v", log.Topic(), valid, len(all), err)
 		}

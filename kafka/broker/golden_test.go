@@ -10,7 +10,6 @@ import (
 
 	"kafkalab/kafka/broker"
 	"kafkalab/kafka/kafkatest"
-	"kafkalab/kafka/message"
 	"kafkalab/kafka/wire"
 )
 
@@ -211,19 +210,5 @@ func TestAnyPartition(t *testing.T) {
 	first, second := len(logOf(t, b, "any", 0)), len(logOf(t, b, "any", 1))
 	if first+second != n*len(entryP) || first == 0 || second == 0 {
 		t.Errorf("partitions have %d and %d bytes, want %d together and none empty", first, second, n*len(entryP))
-	}
-}
-
-// TestCompressedSetIsRefused documents what this broker does with the codecs
-// that message does not read: the set is refused whole.
-func TestCompressedSetIsRefused(t *testing.T) {
-	b := kafkatest.Start(t)
-	p := dial(t, b)
-	p.send(produce("topic1", 0, message.Append1(nil, []byte("x"), message.CodecGzip)))
-	if got := p.rest(); len(got) != 0 {
-		t.Errorf("answer %x, want none", got)
-	}
-	if got := logOf(t, b, "topic1", 0); len(got) != 0 {
-		t.Errorf("log holds %x", got)
 	}
 }

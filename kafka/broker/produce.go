@@ -70,7 +70,7 @@ func produceHeader(p *wire.Produce) int { return 2 + len(p.Topic) + 4 + 4 }
 
 // produceSilent adds a set that no answer is given for. The only sign that it
 // was refused is the close of the connection; a set that holds too large a
-// message is dropped without one (Kafka 0.7.2).
+// message, as it is or decompressed, is dropped without one (Kafka 0.7.2).
 func (c *conn) produceSilent(p *wire.Produce, pos int) error {
 	if err := c.joinGroup(p); err != nil {
 		return err
@@ -164,7 +164,9 @@ func (c *conn) addSet(p *wire.Produce, pos int) (start int, err error) {
 		g.log, g.metrics = log, c.srv.metrics.topic(log)
 		g.topic, g.number = p.Topic, p.Partition
 	}
-	valid, messages, err := message.Check(p.Set, c.srv.cfg.MaxMessageBytes)
+	valid, messages, err := message.Check(p.Set, message.Limits{
+		MaxPayload: c.srv.cfg.MaxMessageBytes, MaxDecompressed: c.srv.cfg.MaxDecompressedBytes,
+	})
 	if err != nil {
 		return 0, err
 	}
