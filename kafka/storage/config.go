@@ -94,7 +94,8 @@ type Config struct {
 	// Hooks tell what happens, for metrics.
 	Hooks Hooks
 
-	files *openFiles // of the manager; set by Open
+	files      *openFiles // of the manager; set by Open
+	noRestorer bool       // tests restore logs themselves
 }
 
 // TopicConfig holds the settings of one topic that are different from those of

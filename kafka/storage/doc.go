@@ -8,6 +8,7 @@
 //	    00000000000000000000.kafka     a segment: a message set, nothing else
 //	    00000000001073741930.kafka     the next one, named by its base offset
 //	    ….kafka.cut-OFFSET             what recovery cut off at OFFSET
+//	    ….kafka.unsynced               a sync of the segment has failed, and it is to be written anew
 //
 // An offset is the byte position of a message in its log, and the position in a
 // file is the offset less the segment's base. So there is no index: the list of
@@ -17,7 +18,7 @@
 //
 // [Log.Append] writes a group of message sets to the end of the last segment,
 // the only one that is ever written to, with one write. It is visible to readers
-// only after a flush ([VisibleFlushed]), which comes by count ([Log.WaitFlushed]
+// only after a flush ([VisibleFlushed]), which comes by count ([Log.WaitAppended]
 // when [Appended.FlushDue] says so), by time, when somebody waits for it, or
 // when the segment is rolled. The end of what is visible is the watermark.
 // [Log.Read] answers with a piece of a segment file for sendfile; it takes no
@@ -33,41 +34,66 @@
 //
 // The last segment of each log is walked after an unclean stop, and after a
 // clean one when it is not as that left it. Closed segments are not: they were
-// synced before the next one was made.
+// synced before the next one was made. Only after a sync does the recovered end
+// become the watermark.
 //
-//	crash                                 on disk                         next start
-//	before the write                      the log as it was               nothing to do
-//	in the write (torn)                   part of the group               keeps the whole messages, cuts the rest
-//	after the write, before the flush     all, part, holes, or zeros      keeps up to the first bad message, cuts the rest
-//	after the flush                       everything flushed              keeps it
-//	rolling, before the new file          a full last segment             goes on there; rolls at the next append
-//	rolling, after the new file           an empty last segment           uses it
-//	making a partition, before its file   an empty folder                 makes the first segment
-//	in the recovery itself                the copy, or both               cuts again, perhaps with a second copy
-//	writing the topics file               the old one and a .tmp file     uses the old one
-//	deleting a topic                      folders .N.deleted              removes them; the deletion can be repeated
+//	crash                                     on disk                            next start
+//	before a write                            the log as it was                  nothing to do
+//	in a write, torn at any byte              part of the group                  keeps the whole messages, cuts the rest
+//	after a write, before its flush           all of it, part, holes or zeros    keeps up to the first bad message, cuts the rest
+//	after a flush                             everything flushed                 keeps it
+//	zeros behind the log, up to a GiB         a sparse tail                      cuts it; its copy is sparse too
+//	unknown magic                             damage in the last segment         cuts there
+//	length below the minimum                  damage in the last segment         cuts there
+//	checksum that does not match              damage in the last segment         cuts there
+//	rolling, before the new file              a full last segment                goes on there; rolls at the next append
+//	between a roll and the first write        an empty last segment              uses it
+//	newest segment of zeros only              the same, grown by the crash       cuts it to nothing and uses it
+//	damage in a closed segment                what a bad disk left               serves the log; whoever reads the place sees the bad checksum, as does kafka log verify
+//	gap between segments                      a file is missing                  that log is out of service until the file is back; the others are served
+//	making a partition, before its file       an empty folder                    makes the first segment
+//	recovery, saving a tail                   the tail, part of its copy         removes the part, saves the tail, cuts
+//	recovery, before the cut                  the tail and its copy              saves it once more, cuts
+//	recovery, no room to save                 the tail                           out of service but readable; tries again
+//	recovery, its sync fails                  what reads show may not be there   writes the segment anew
+//	rewriting, before the new name            the old segment, a copy            removes the copy, recovers the old segment
+//	rewriting, after the new name             an old segment that reaches        cuts what is there twice off the old one, saved first where the two differ
+//	                                          into the next one
+//	rewriting a whole segment                 the old one or the new one         recovers it
+//	killed after a failed sync                a mark beside the segment          writes the segment anew, the page cache having it still
+//	rewriting the topics file                 the old one, a copy                uses the old one
+//	deleting a topic                          folders .N.deleted                 removes them; the deletion can be repeated
 //
 // Bad is a length field below the smallest (so zeros are), an unknown magic or
 // codec, a checksum that does not match, or a message that goes beyond the end
 // of the file. What is cut is first copied to a file beside the segment, and
-// the log says so. Only after a sync does the recovered end become the
-// watermark.
+// the log says so with offset and size; kafka log verify lists the copies.
 //
 // # I/O errors
 //
 // A write that fails is undone by cutting the file, and the log stays in
-// service: a disk that was full may have room again. When that cut fails, or a
-// sync does, the log is out of service ([ErrOutOfService]): after a failed sync
-// the kernel takes data for written that is not, so a later sync proves nothing
-// and is not tried. What was visible stays readable, and other logs go on. A new
-// start of the process takes for written what it reads then, and cannot know
-// better; only a new start of the machine shows what the disk has.
+// service: a disk that was full may have room again. When that cut fails, or the
+// sync of a segment or of a new segment's entry in the folder does, the log is
+// out of service ([ErrOutOfService]). What was visible stays readable, and other
+// logs go on. The manager tries to bring the log back after 100 ms, and then
+// with pauses of up to 10 s, until it is closed ([Log.OutOfService]).
+//
+// After a failed sync that takes more than another sync, which would succeed and
+// prove nothing: the kernel takes pages for written that are not. What was not
+// flushed is checked and copied to a new file, that one is synced and read back
+// from the disk, past the page cache where the file system has direct reads (ext4
+// and XFS do), and then it continues the log in place of the old file, which
+// ends at the flushed end from then on. Messages that the page cache does not
+// have any more are lost, with those behind them; none of them was acknowledged
+// as flushed, and those who wait for their flush get the error. With
+// [VisibleAppended] consumers may have seen them. A mark beside the segment,
+// ….kafka.unsynced, lets a new process know of the failed sync.
 //
 // # Deviations from Kafka 0.7
 //
 // The log folder is locked. The process goes on after an I/O error, where 0.7
 // halted. Segments with a gap between them put one log out of service, where
 // 0.7 did not start. What recovery cuts is kept. Topics can be created with a
-// partition count and deleted. A stale file in the way of a roll is used only if
-// it is empty, and never deleted.
+// partition count and deleted. A file in the way of a roll is used if it is
+// empty, and gets another name if it is not.
 package storage

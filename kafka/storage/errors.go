@@ -14,7 +14,8 @@ var (
 	// ErrNoSuchTopic: neither created nor ever written to, or deleted meanwhile.
 	ErrNoSuchTopic = errors.New("no such topic")
 	// ErrOutOfService: an I/O error took the partition out of service. What was
-	// visible before stays readable; a restart recovers the rest.
+	// visible before stays readable, and the manager tries to bring the partition
+	// back by itself: see [Log.OutOfService].
 	ErrOutOfService = errors.New("partition out of service")
 	// ErrClosed: the manager is closed, or about to be.
 	ErrClosed = errors.New("log is closed")

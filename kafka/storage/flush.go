@@ -38,6 +38,20 @@ func (l *Log) WaitFlushed(ctx context.Context, end int64) error {
 	}
 }
 
+// WaitAppended waits for the flush of what an append has appended: see
+// [Log.WaitFlushed]. It knows also of messages that were lost meanwhile and
+// whose offsets others have got: in the rare case that a sync fails, the page
+// cache does not have them any more, and the log is back in service before this
+// call. The error is [ErrOutOfService] then. After such a loss it may be that
+// for messages too that are safe.
+func (l *Log) WaitAppended(ctx context.Context, a Appended) error {
+	err := l.WaitFlushed(ctx, a.Next)
+	if l.losses.Load() != a.losses {
+		return l.errorf("%w: it has lost unflushed messages since those from offset %d to %d were appended", ErrOutOfService, a.Base, a.Next)
+	}
+	return err
+}
+
 // Flush flushes everything that is appended now. It does nothing if that is
 // flushed already. See [Log.WaitFlushed] for errors.
 func (l *Log) Flush(ctx context.Context) error {
@@ -81,21 +95,28 @@ func (l *Log) runRounds(ended chan<- struct{}) {
 	}
 }
 
-// endRounds refuses further rounds and waits for those under way.
+// endRounds refuses further rounds and restorations, calls a restoration under
+// way off, and waits until nothing of that works on the log any more.
 func (l *Log) endRounds(ctx context.Context) error {
 	l.roundMu.Lock()
 	l.roundsOver = true
-	runner := l.runner
+	working := []chan struct{}{l.runner}
+	if r := l.restoration; r != nil {
+		r.cancel()
+		working = append(working, r.done)
+	}
 	l.roundMu.Unlock()
-	if runner == nil {
-		return nil
+	for _, done := range working {
+		if done == nil {
+			continue
+		}
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return l.errorf("wait for a sync under way: %w", context.Cause(ctx))
+		}
 	}
-	select {
-	case <-runner:
-		return nil
-	case <-ctx.Done():
-		return l.errorf("wait for a sync under way: %w", context.Cause(ctx))
-	}
+	return nil
 }
 
 // sync flushes the log up to the end that it has when the sync begins. Appends
@@ -122,8 +143,8 @@ func (l *Log) sync() error {
 //
 // One sync runs at a time: the kernel reports a failed write-back to one sync of
 // a descriptor only, so of two that overlap one may seem to succeed. After a
-// failure no sync is tried again, for it would succeed without having written
-// what the failed one dropped (fault B04).
+// failure no sync of this file is tried again, for it would succeed without
+// having written what the failed one dropped (fault B04): see [Log.rewrite].
 func (l *Log) flushTo(active *segment, end int64) error {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
@@ -137,7 +158,8 @@ func (l *Log) flushTo(active *segment, end int64) error {
 	err := active.file.Sync()
 	l.cfg.Hooks.flushed(l, l.cfg.Clock.Now().Sub(began), err)
 	if err != nil {
-		return l.fail(fmt.Errorf("flush up to offset %d: %w", end, err))
+		l.markUnsynced(active.path)
+		return l.fail(stop{mend: mendRewrite, err: fmt.Errorf("flush up to offset %d: %w", end, err)})
 	}
 	l.flushed.Store(end)
 	if l.cfg.Visible == VisibleFlushed {

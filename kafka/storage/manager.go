@@ -32,6 +32,8 @@ type Manager struct {
 	endLife context.CancelCauseFunc
 	timers  sync.WaitGroup // goroutines that end with life
 
+	troubled chan struct{} // a log has gone out of service; the restorer looks which
+
 	clockBegan atomic.Int64 // when Clock.Elapsed was 0, ns since the epoch; jumps with the clock
 
 	closeOnce sync.Once
@@ -147,6 +149,7 @@ func (m *Manager) makeLog(topicName string, partition int32) (*Log, error) {
 		return nil, fmt.Errorf("make partition folder: %w", err)
 	}
 	l := newLog(&m.cfg, topicName, partition, dir)
+	l.troubled = m.troubled
 	l.start(segments{first}, 0, 0)
 	return l, nil
 }

@@ -16,6 +16,7 @@ const (
 	topicsName       = "topics"
 	temporarySuffix  = ".tmp"
 	deletedSuffix    = ".deleted"   // .N.deleted: a partition that DeleteTopic was about to remove
+	unsyncedSuffix   = ".unsynced"  // <segment>.unsynced: a sync of it, or of its folder entry, has failed
 	lostAndFoundName = "lost+found" // what mkfs puts into the root of a file system
 )
 

@@ -36,7 +36,7 @@ func Open(ctx context.Context, dir string, cfg Config) (*Manager, error) {
 		return nil, err
 	}
 	cfg.files = newOpenFiles(cfg.FS, cfg.OpenSegments)
-	m := &Manager{dir: dir, cfg: cfg}
+	m := &Manager{dir: dir, cfg: cfg, troubled: make(chan struct{}, 1)}
 	m.clockBegan.Store(cfg.Clock.Now().Add(-cfg.Clock.Elapsed()).UnixNano())
 	m.life, m.endLife = context.WithCancelCause(context.Background())
 	if err := makeFolder(cfg.FS, dir); err != nil {
@@ -53,6 +53,7 @@ func Open(ctx context.Context, dir string, cfg Config) (*Manager, error) {
 		return nil, errors.Join(fmt.Errorf("open log folder %s: %w", dir, err), m.lock.Close())
 	}
 	m.startTimers()
+	m.startRestorer()
 	return m, nil
 }
 
@@ -103,6 +104,7 @@ func (m *Manager) load(ctx context.Context) error {
 		table[name] = &topic{created: true, partitions: partitions}
 	}
 	for _, l := range logs {
+		l.troubled = m.troubled
 		t := table[l.topic]
 		if t == nil {
 			t = &topic{partitions: m.cfg.partitions([]byte(l.topic))}
@@ -282,7 +284,7 @@ func (m *Manager) close(ctx context.Context) error {
 			m.mu.Lock() // none will be any more, with closed set
 			defer m.mu.Unlock()
 		}),
-		await(ctx, "files are still being flushed or removed", m.timers.Wait))
+		await(ctx, "files are still being flushed, removed or restored", m.timers.Wait))
 	m.mendTimes(ctx)
 	logs := m.Logs()
 	errs := make([]error, len(logs))

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
+	"time"
 
 	"kafkalab/kafka/internal/vfs"
 )
@@ -22,15 +24,12 @@ func unfit(format string, args ...any) error {
 	return fmt.Errorf("%w%w", errUnfit, fmt.Errorf(format, args...))
 }
 
-// cutSuffix stands in the names of files that hold what recovery cut off:
-// <segment>.cut-<offset>, and a number behind it when that name is taken.
-const cutSuffix = ".cut-"
-
 // segmentFile is a segment as it lies in its folder.
 type segmentFile struct {
-	base int64
-	path string
-	size int64
+	base    int64
+	path    string
+	size    int64
+	written time.Time // last
 }
 
 func (f segmentFile) end() int64 { return f.base + f.size }
@@ -38,33 +37,51 @@ func (f segmentFile) end() int64 { return f.base + f.size }
 // listSegments returns the segment files of a partition folder by base offset.
 // Other files are left alone.
 func listSegments(fsys vfs.FS, dir string) ([]segmentFile, error) {
+	files, _, err := listFolder(fsys, dir)
+	return files, err
+}
+
+// listFolder is listSegments that names also what else a crash may have left:
+// unfinished copies, and marks of failed syncs.
+func listFolder(fsys vfs.FS, dir string) (files []segmentFile, leftovers []string, err error) {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var files []segmentFile // sorted, as names are padded
-	for _, e := range entries {
+	for _, e := range entries { // sorted, as names are padded
+		path := filepath.Join(dir, e.Name())
 		base, ok, err := parseSegmentName(e.Name())
 		if err != nil {
-			return nil, unfit("%s: %w", dir, err)
+			return nil, nil, unfit("%s: %w", dir, err)
 		}
 		if !ok {
+			if isLeftover(e) {
+				leftovers = append(leftovers, path)
+			}
 			continue
 		}
-		path := filepath.Join(dir, e.Name())
 		info, err := fsys.Stat(path)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if info.IsDir() {
-			return nil, unfit("%s is named like a segment, but is a folder: move it away", path)
+			return nil, nil, unfit("%s is named like a segment, but is a folder: move it away", path)
 		}
 		if base > 0 && info.Size() > 1<<63-1-base {
-			return nil, unfit("%s: offsets do not reach to its end", path)
+			return nil, nil, unfit("%s: offsets do not reach to its end", path)
 		}
-		files = append(files, segmentFile{base: base, path: path, size: info.Size()})
+		files = append(files, segmentFile{base: base, path: path, size: info.Size(), written: info.ModTime()})
 	}
-	return files, nil
+	return files, leftovers, nil
+}
+
+// isLeftover reports whether a file is a copy of a segment, or of a part of one,
+// that was not complete, as those have another name when they are; or the mark of
+// a failed sync.
+func isLeftover(e fs.DirEntry) bool {
+	name := e.Name()
+	return !e.IsDir() && (strings.Contains(name, segmentSuffix) && strings.HasSuffix(name, temporarySuffix) ||
+		strings.HasSuffix(name, segmentSuffix+unsyncedSuffix))
 }
 
 // A Gap is a place where a segment does not begin where the one before it ends.
@@ -94,187 +111,139 @@ func findGaps(files []segmentFile) []Gap {
 }
 
 // openLog opens the log in a partition folder and, unless the last stop was
-// clean, recovers it. When the log cannot be served it returns it nevertheless,
-// out of service.
+// clean, recovers it. When the log cannot be served, or only read from, it
+// returns it nevertheless, out of service: see restore.
 func openLog(ctx context.Context, cfg *Config, topic string, partition int32, dir string, clean bool) (*Log, error) {
 	l := newLog(cfg, topic, partition, dir)
-	list, end, err := l.load(ctx, clean)
+	found, err := l.load(ctx, clean)
 	switch {
 	case err == nil:
-		l.start(list, end)
+		l.start(found.list, found.flushed, found.end)
+		if found.stop != nil {
+			_ = l.fail(*found.stop) // the log keeps and reports it
+		}
 		return l, nil
-	case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
+	case atFileLimit(err):
 		// Whatever it was that could not be opened on the way.
 		return nil, l.errorf("open log: %w", err)
 	case errors.Is(err, errUnfit) || errors.Is(err, syscall.EIO):
-		_ = l.fail(err) // the log keeps and reports it
+		_ = l.fail(stop{err: err, mend: mendReload})
 		return l, nil
 	default:
 		return nil, l.errorf("open log: %w", err)
 	}
 }
 
-// load opens the segments and returns them with the end of the log, up to which
-// all is flushed. Only the last one is opened for writing.
-func (l *Log) load(ctx context.Context, clean bool) (list segments, end int64, err error) {
+// loaded is a log as it was found on the disk.
+type loaded struct {
+	list    segments
+	flushed int64 // exclusive end of what is known to be safe
+	end     int64 // exclusive end of the log
+	stop    *stop // what keeps it out of service, nil: nothing
+}
+
+// load finds the segments and the end of the log, up to which all is flushed
+// unless it says otherwise. Only the last segment is opened.
+func (l *Log) load(ctx context.Context, clean bool) (loaded, error) {
 	fsys := l.cfg.FS
-	files, err := listSegments(fsys, l.dir)
+	folder, err := fsys.Stat(l.dir)
 	if err != nil {
-		return nil, 0, err
+		return loaded{}, err
+	}
+	files, leftovers, err := listFolder(fsys, l.dir)
+	if err != nil {
+		return loaded{}, err
+	}
+	if err := l.cutOverlaps(ctx, files); err != nil {
+		return loaded{}, err
 	}
 	if gaps := findGaps(files); len(gaps) > 0 {
-		return nil, 0, unfit("%w", gaps[0])
+		return loaded{}, unfit("%w", gaps[0])
 	}
-	defer func() {
-		if err != nil {
-			for _, s := range list {
-				s.release()
-			}
-		}
-	}()
 	if len(files) == 0 {
 		// A crash between the making of the folder and that of the file.
 		first, err := createSegment(fsys, l.dir, 0)
 		if err != nil {
-			return nil, 0, err
+			return loaded{}, err
 		}
-		return segments{first}, 0, fsys.SyncDir(l.dir)
-	}
-	for i, f := range files {
-		open := fsys.Open
-		if i == len(files)-1 {
-			open = fsys.OpenWrite
+		if err := fsys.SyncDir(l.dir); err != nil {
+			first.release()
+			return loaded{}, errors.Join(err, fsys.Remove(first.path)) // not to be found by an attempt that trusts its entry
 		}
-		file, err := open(f.path)
-		if err != nil {
-			return list, 0, err
-		}
-		list = append(list, newSegment(f.base, f.path, file))
+		return loaded{list: segments{first}}, nil
 	}
 	last := files[len(files)-1]
-	if clean {
-		return list, last.end(), nil
+	file, err := fsys.OpenWrite(last.path)
+	if err != nil {
+		return loaded{}, err
 	}
-	end, err = l.recover(ctx, list[len(list)-1].file, last)
-	return list, end, err
+	found := loaded{flushed: last.end(), end: last.end()}
+	mark := last.path + unsyncedSuffix
+	if !clean {
+		if found, err = l.recover(ctx, file, last, slices.Contains(leftovers, mark)); err != nil {
+			return loaded{}, errors.Join(err, file.Close())
+		}
+	}
+	for _, path := range leftovers {
+		if path != mark || found.stop == nil {
+			l.removeLeftover(path)
+		}
+	}
+	for _, f := range files[:len(files)-1] {
+		found.list = append(found.list, newClosedSegment(f.base, f.path, l.cfg.files))
+	}
+	found.list = append(found.list, newSegment(last.base, last.path, file))
+	l.tellTimes(found, files, folder.ModTime())
+	return found, nil
 }
 
 // recover walks the last segment, cuts it at the first bad message, and makes
-// what is left safe. It returns the end of the log. A segment that is sound is
-// not written to (fault B07).
+// what is left safe. A segment that is sound is not written to (fault B07).
 //
 // The sync comes before anybody sees the end: what was read just now may have
 // come from a page cache that a process outlives and a machine does not.
-func (l *Log) recover(ctx context.Context, file vfs.File, f segmentFile) (end int64, err error) {
+//
+// What cannot be done now is left to restore, with the log out of service but
+// readable as far as it is safe: a tail that cannot be saved, for lack of room
+// say, or cut, and a sync that fails, or that did so before the last stop, which
+// unsynced says. Which messages are safe is not known then, so all of the segment
+// is suspect, but none of it may be thrown away.
+func (l *Log) recover(ctx context.Context, file vfs.File, f segmentFile, unsynced bool) (loaded, error) {
 	s := newScanner(file, f.base, f.size)
 	damage, err := s.scanAll(ctx, nil)
 	if err != nil {
-		return 0, err
+		return loaded{}, err
 	}
+	end := f.base + s.pos
+	found := loaded{flushed: end, end: end}
 	if damage != nil {
-		saved, err := saveCut(ctx, l.cfg.FS, file, f, s.pos)
-		if err != nil && ctx.Err() != nil {
-			return 0, context.Cause(ctx) // the start is given up; that says nothing about the log
-		}
-		if err != nil {
-			return 0, unfit("save what recovery cuts off %s at offset %d: %w: make that possible, such as by making room, and start again",
-				f.path, damage.Offset, err)
-		}
-		if err := file.Truncate(s.pos); err != nil {
-			return 0, unfit("cut %s to %d bytes: %w", f.path, s.pos, err)
-		}
-		l.cfg.Logger.Warn("cut a bad tail off the log", slog.String("topic", l.topic), slog.Int("partition", int(l.partition)),
-			slog.Int64("offset", damage.Offset), slog.Int64("bytes", f.size-s.pos), slog.String("saved", saved), slog.Any("damage", damage))
-		l.cfg.Hooks.cut(l, damage.Offset, f.size-s.pos)
-	}
-	if err := file.Sync(); err != nil {
-		return 0, unfit("flush %s after recovery: %w", f.path, err)
-	}
-	// The folder entries of the last segments may not be safe either.
-	if err := l.cfg.FS.SyncDir(l.dir); err != nil {
-		return 0, unfit("flush folder %s after recovery: %w", l.dir, err)
-	}
-	return f.base + s.pos, nil
-}
-
-// saveCut copies what lies behind position in a segment to a file of its own and
-// returns that file's path.
-func saveCut(ctx context.Context, fsys vfs.FS, from io.ReaderAt, f segmentFile, position int64) (string, error) {
-	path, err := freeName(fsys, fmt.Sprintf("%s%s%d", f.path, cutSuffix, f.base+position))
-	if err != nil {
-		return "", err
-	}
-	// Under another name until it is whole: a crash in between leaves no half
-	// copy that looks like one.
-	temporary := path + temporarySuffix
-	if err := fsys.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
-	to, err := fsys.Create(temporary)
-	if err != nil {
-		return "", err
-	}
-	err = copySparse(ctx, to, from, position, f.size-position)
-	if err == nil {
-		err = to.Sync()
-	}
-	if err = errors.Join(err, to.Close()); err == nil {
-		err = fsys.Rename(temporary, path)
-	}
-	if err != nil {
-		return "", errors.Join(err, fsys.Remove(temporary))
-	}
-	return path, fsys.SyncDir(filepath.Dir(path))
-}
-
-// freeName returns name, or name with the first number behind it that makes it
-// new: a log can be cut twice at the same offset.
-func freeName(fsys vfs.FS, name string) (string, error) {
-	for n := 1; ; n++ {
-		path := name
-		if n > 1 {
-			path = fmt.Sprintf("%s.%d", name, n)
-		}
-		if _, err := fsys.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return path, nil
-		} else if err != nil {
-			return "", err
-		}
-	}
-}
-
-// copySparse copies size bytes and leaves out blocks of zeros, so that a tail of
-// zeros, of which file systems leave large ones after a crash, takes no room on
-// the disk (fault B02).
-func copySparse(ctx context.Context, to vfs.File, from io.ReaderAt, position, size int64) error {
-	buf := make([]byte, min(scanBytes, size))
-	for done := int64(0); done < size; {
+		saved, left := l.cutTail(ctx, file, f, s.pos)
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return loaded{}, context.Cause(ctx) // the start is given up; that says nothing about the log
 		}
-		b := buf[:min(int64(len(buf)), size-done)]
-		if _, err := from.ReadAt(b, position+done); err != nil && !errors.Is(err, io.EOF) {
-			return err
+		if found.stop = left; left == nil {
+			l.cfg.Logger.Warn("cut a bad tail off the log", slog.String("topic", l.topic), slog.Int("partition", int(l.partition)),
+				slog.Int64("offset", end), slog.Int64("bytes", f.size-s.pos), slog.String("saved", saved), slog.Any("damage", damage))
+			l.cfg.Hooks.cut(l, end, f.size-s.pos)
 		}
-		if !allZero(b) {
-			if err := writeFull(to, b, done); err != nil {
-				return err
-			}
-		}
-		done += int64(len(b))
 	}
-	return to.Truncate(size)
-}
-
-var zeroBlock [4096]byte
-
-func allZero(b []byte) bool {
-	for len(b) > 0 {
-		n := min(len(b), len(zeroBlock))
-		if string(b[:n]) != string(zeroBlock[:n]) {
-			return false
-		}
-		b = b[n:]
+	err = file.Sync()
+	if err == nil {
+		// The folder entry of the last segment may not be safe either.
+		err = l.cfg.FS.SyncDir(l.dir)
 	}
-	return true
+	if err == nil && unsynced {
+		err = errors.New("a sync failed before the last stop, so this one proves nothing")
+	} else if err != nil && !atFileLimit(err) {
+		l.markUnsynced(f.path)
+	}
+	if err != nil {
+		found.flushed = f.base
+		found.stop = found.stop.with(stop{mend: mendRewrite, save: true,
+			err: fmt.Errorf("flush %s after recovery: %w", f.path, err)})
+	}
+	if found.stop != nil && atFileLimit(found.stop.err) {
+		return loaded{}, found.stop.err // says nothing about the log (fault B05)
+	}
+	return found, nil
 }

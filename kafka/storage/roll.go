@@ -162,6 +162,7 @@ func (l *Log) makeSegment(base int64) (next *segment, err error) {
 		// No sync was tried. The next attempt finds the empty file and uses it.
 		err = l.errorf("roll at offset %d: %w", base, err)
 	default:
+		l.markUnsynced(next.path)
 		err = l.fail(stop{mend: mendRewrite, err: fmt.Errorf("roll at offset %d: %w", base, err)})
 	}
 	next.release()
