@@ -125,7 +125,7 @@ func (w *workload) checkManager(m *Manager) error {
 	if got := read(w.t, l, 0, 1<<20); !bytes.Equal(got, w.appended[:len(got)]) {
 		return errors.New("the log holds what was never written")
 	}
-	if valid, _, err := message.Check(w.appended[:s.LogEnd], 0); err != nil || int64(valid) != s.LogEnd {
+	if valid, _, err := message.Check(w.appended[:s.LogEnd], message.Limits{}); err != nil || int64(valid) != s.LogEnd {
 		return fmt.Errorf("the log ends within a message: %d of %d bytes, %v", valid, s.LogEnd, err)
 	}
 	return nil
