@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,39 +56,92 @@ func (l *logLevel) Set(s string) error {
 func (l *logLevel) String() string { return strings.ToLower(slog.Level(*l).String()) }
 func (l *logLevel) Type() string   { return "debug|info|warn|error" }
 
+// logFormat is the flag for the form of the log.
+type logFormat string
+
+func (f *logFormat) Set(s string) error {
+	if s != "text" && s != "json" {
+		return fmt.Errorf("%q is neither text nor json", s)
+	}
+	*f = logFormat(s)
+	return nil
+}
+
+func (f *logFormat) String() string { return string(*f) }
+func (f *logFormat) Type() string   { return "text|json" }
+
+// logger returns a logger of the format to w.
+func (f logFormat) logger(w io.Writer, level slog.Level) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if f == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
 // brokerFlags binds the flags of "kafka broker" to a configuration. apply
 // carries over the ones whose types differ, after parsing.
 func brokerFlags(std stdio, cfg *broker.Config) (fs *flagSet, apply func()) {
 	fs = newFlags(std, "kafka broker --log-dir DIR [flags]",
-		"Runs a broker until it is told to stop by SIGINT or SIGTERM. Sizes have units (64KiB, 1GiB), times too (1s, 100ms).",
+		"Runs a broker until it is told to stop by SIGINT or SIGTERM. Sizes have units (64KiB, 1GiB), times too (1s, 100ms, 168h).",
 		"  kafka broker --log-dir data\n"+
 			"  kafka broker --log-dir data --listen 0.0.0.0:9092 --num-partitions 4 --flush-messages 0 --flush-interval 1s --metrics-listen 127.0.0.1:9100\n"+
+			"  kafka broker --log-dir data --retention 48h --retention-size 100GiB --topic-retention audit:0,clicks:24h\n"+
 			"  kafka broker --config server.properties --log-dir /mnt/raid/kafka\n\n"+
-			"Keys of --config (those of Kafka 0.7; flags given on the command line win):\n"+propertyHelp())
-	fs.Int32Var(&cfg.ID, "broker-id", cfg.ID, "number of this broker in the cluster")
-	fs.StringVar(&cfg.Listen, "listen", cfg.Listen, "address to serve clients on; port 0 takes a free one, which the log tells")
+			"Keys of --config, those of Kafka 0.7, in the form of Java's properties files. A flag on the command line wins over its key;\n"+
+			"without either its default holds.\n"+propertyHelp())
 	fs.StringVar(&cfg.LogDir, "log-dir", cfg.LogDir, "folder of the partitions; made if missing")
+	fs.Int32Var(&cfg.ID, "broker-id", cfg.ID, "number of this broker in the cluster; 0 by default")
+	fs.StringVar(&cfg.Listen, "listen", cfg.Listen, "address to serve clients on; port 0 takes a free one, which the log tells")
 	fs.Int32Var(&cfg.Storage.DefaultPartitions, "num-partitions", cfg.Storage.DefaultPartitions, "partitions of a topic that was not created with a number of its own")
-	fs.IntVar(&cfg.Storage.FlushMessages, "flush-messages", cfg.Storage.FlushMessages, "flush a partition after so many messages; 0: not by count")
-	fs.DurationVar(&cfg.Storage.FlushInterval, "flush-interval", cfg.Storage.FlushInterval, "flush what is unflushed so often; 0: not by time")
-	visible := visibility(cfg.Storage.Visible)
+	storageSizes := storageFlags(fs, cfg)
+	limitSizes := limitFlags(fs, cfg)
+	fs.BoolVar(&cfg.Sendfile, "sendfile", cfg.Sendfile, "send fetched bytes from file to socket inside the kernel; false copies them through the process")
+	fs.StringVar(&cfg.MetricsListen, "metrics-listen", cfg.MetricsListen, "address of an HTTP server for /metrics (Prometheus) and /healthz; none by default")
+	var topics topicFlags
+	topics.add(fs)
+	return fs, func() {
+		storageSizes()
+		limitSizes()
+		topics.apply(cfg)
+	}
+}
+
+// storageFlags adds the flags for how logs are kept.
+func storageFlags(fs *flagSet, cfg *broker.Config) (apply func()) {
+	s := &cfg.Storage
+	fs.IntVar(&s.FlushMessages, "flush-messages", s.FlushMessages, "flush a partition after so many messages; 0: not by count")
+	fs.DurationVar(&s.FlushInterval, "flush-interval", s.FlushInterval, "flush what is unflushed so often; 0: not by time")
+	visible := visibility(s.Visible)
 	fs.Var(&visible, "visible", "when consumers see a message: once it is flushed (the paper's rule), or as soon as it is appended; then a crash of the machine can take back, and offsets give anew, what was already consumed")
-	segment := fs.sizeFlag("segment-size", cfg.Storage.SegmentBytes, "start a new segment file when the last one is larger")
+	segment := fs.sizeFlag("segment-size", s.SegmentBytes, "start a new segment file when the last one is larger")
+	fs.DurationVar(&s.RollInterval, "roll-interval", s.RollInterval, "start a new segment file when the first message of the last one is older; 0: not by age")
+	fs.DurationVar(&s.RetentionAge, "retention", s.RetentionAge, "delete a segment file when its last message is older; 0: not by age")
+	retention := fs.sizeFlag("retention-size", s.RetentionBytes, "delete the oldest segment files of a partition as long as the others hold so much; 0, the default: not by size")
+	fs.DurationVar(&s.CleanupInterval, "cleanup-interval", s.CleanupInterval, "look so often for segment files to delete")
+	return func() {
+		s.Visible = storage.Visibility(visible)
+		s.SegmentBytes = int64(*segment)
+		s.RetentionBytes = int64(*retention)
+	}
+}
+
+// limitFlags adds the flags for what clients may ask of the broker.
+func limitFlags(fs *flagSet, cfg *broker.Config) (apply func()) {
 	maxMessage := fs.sizeFlag("max-message-size", int64(cfg.MaxMessageBytes), "largest payload of a message; a set with a larger one is dropped")
+	maxDecompressed := fs.sizeFlag("max-decompressed-size", int64(cfg.MaxDecompressedBytes), "most that a compressed message may hold decompressed; a set with a larger one is refused")
 	maxRequest := fs.sizeFlag("max-request-size", int64(cfg.MaxRequestBytes), "largest request")
+	maxMemory := fs.sizeFlag("max-request-memory", cfg.MaxRequestMemoryBytes, "memory for the requests of all connections that are being read; 0: no limit")
 	fs.IntVar(&cfg.MaxConnections, "max-connections", cfg.MaxConnections, "connections open at once; 0: no limit")
-	fs.DurationVar(&cfg.IdleTimeout, "idle-timeout", cfg.IdleTimeout, "close a connection that asks for nothing for so long; 0: never")
+	fs.IntVar(&cfg.MaxConnectionsPerAddress, "max-connections-per-address", cfg.MaxConnectionsPerAddress, "connections open at once from one IP address; 0, the default: no limit")
+	fs.DurationVar(&cfg.IdleTimeout, "idle-timeout", cfg.IdleTimeout, "close a connection that asks for nothing for so long; 0, the default: never")
 	fs.DurationVar(&cfg.ReadTimeout, "read-timeout", cfg.ReadTimeout, "close a connection that stands still in the middle of a request for so long; 0: never")
 	fs.DurationVar(&cfg.WriteTimeout, "write-timeout", cfg.WriteTimeout, "close a connection that takes nothing of an answer for so long; 0: never")
-	sendBuffer := fs.sizeFlag("socket-send-buffer", 0, "send buffer of a connection; 0: the kernel adjusts it")
-	receiveBuffer := fs.sizeFlag("socket-receive-buffer", 0, "receive buffer of a connection; 0: the kernel adjusts it")
-	fs.BoolVar(&cfg.Sendfile, "sendfile", cfg.Sendfile, "send fetched bytes from file to socket inside the kernel; false copies them through the process")
-	fs.StringVar(&cfg.MetricsListen, "metrics-listen", cfg.MetricsListen, "address of an HTTP server for /metrics (Prometheus) and /healthz; empty: none")
-	return fs, func() {
-		cfg.Storage.Visible = storage.Visibility(visible)
-		cfg.Storage.SegmentBytes = int64(*segment)
-		cfg.MaxMessageBytes = int(*maxMessage)
-		cfg.MaxRequestBytes = int(*maxRequest)
+	sendBuffer := fs.sizeFlag("socket-send-buffer", int64(cfg.SendBufferBytes), "send buffer of a connection; 0, the default: the kernel adjusts it")
+	receiveBuffer := fs.sizeFlag("socket-receive-buffer", int64(cfg.ReceiveBufferBytes), "receive buffer of a connection; 0, the default: the kernel adjusts it")
+	return func() {
+		cfg.MaxMessageBytes, cfg.MaxDecompressedBytes = int(*maxMessage), int(*maxDecompressed)
+		cfg.MaxRequestBytes, cfg.MaxRequestMemoryBytes = int(*maxRequest), int64(*maxMemory)
 		cfg.SendBufferBytes, cfg.ReceiveBufferBytes = int(*sendBuffer), int(*receiveBuffer)
 	}
 }
@@ -117,13 +173,15 @@ func runBroker(ctx context.Context, args []string, std stdio) error {
 func brokerConfig(args []string, std stdio) (broker.Config, error) {
 	cfg := broker.DefaultConfig()
 	fs, apply := brokerFlags(std, &cfg)
-	file := fs.String("config", "", "file with the keys of Kafka 0.7, see below")
+	file := fs.String("config", "", "file with the keys of Kafka 0.7, see below; none by default")
 	level := logLevel(slog.LevelInfo)
 	fs.Var(&level, "log-level", "least level of what is logged")
+	format := logFormat("text")
+	fs.Var(&format, "log-format", "form of the log: a line of key=value for each entry, or a JSON object")
 	if err := fs.parse(args, 0, 0); err != nil {
 		return cfg, err
 	}
-	cfg.Logger = slog.New(slog.NewTextHandler(std.Err, &slog.HandlerOptions{Level: slog.Level(level)}))
+	cfg.Logger = format.logger(std.Err, slog.Level(level))
 	if *file != "" {
 		notes, err := applyProperties(fs, *file)
 		if err != nil {
@@ -134,22 +192,88 @@ func brokerConfig(args []string, std stdio) (broker.Config, error) {
 		}
 	}
 	apply()
-	if strings.TrimSpace(cfg.LogDir) == "" {
-		return cfg, usagef("--log-dir is missing: name the folder that the messages are to be kept in")
-	}
-	switch {
-	case cfg.Storage.SegmentBytes < 1:
-		return cfg, usagef("--segment-size %d: at least 1 byte is wanted", cfg.Storage.SegmentBytes)
-	case cfg.MaxMessageBytes < 1 || cfg.MaxMessageBytes > cfg.MaxRequestBytes:
-		return cfg, usagef("--max-message-size %d: 1 byte up to what --max-request-size allows, %d, is wanted", cfg.MaxMessageBytes, cfg.MaxRequestBytes)
-	case cfg.Storage.DefaultPartitions < 1:
-		return cfg, usagef("--num-partitions %d: at least 1 is wanted", cfg.Storage.DefaultPartitions)
+	if err := checkBrokerFlags(&cfg); err != nil {
+		return cfg, err
 	}
 	if err := cfg.Check(); err != nil {
 		return cfg, usageError{err}
 	}
-	if cfg.Storage.FlushMessages == 0 && cfg.Storage.FlushInterval == 0 && cfg.Storage.Visible == storage.VisibleFlushed {
-		cfg.Logger.Warn("both flush rules are off: messages become visible only when a producer asks for a flush, a segment is full, or the broker stops; give --flush-messages, --flush-interval or --visible appended")
+	if topics := neverFlushed(&cfg.Storage); len(topics) > 0 {
+		cfg.Logger.Warn("both flush rules are off: messages become visible only when a producer asks for a flush, a segment is full, or the broker stops; give --flush-messages, --flush-interval or --visible appended",
+			"topics", strings.Join(topics, ", "))
 	}
 	return cfg, nil
+}
+
+// checkBrokerFlags checks what the flags' own types do not, so that the error
+// names the flag. The rest is checked by broker.Config.
+func checkBrokerFlags(cfg *broker.Config) error {
+	s := &cfg.Storage
+	if strings.TrimSpace(cfg.LogDir) == "" {
+		return usagef("--log-dir is missing: name the folder that the messages are to be kept in")
+	}
+	switch {
+	case s.SegmentBytes < 1:
+		return usagef("--segment-size %d: at least 1 byte is wanted", s.SegmentBytes)
+	case cfg.MaxMessageBytes < 1 || cfg.MaxMessageBytes > cfg.MaxRequestBytes:
+		return usagef("--max-message-size %d: 1 byte up to what --max-request-size allows, %d, is wanted", cfg.MaxMessageBytes, cfg.MaxRequestBytes)
+	case cfg.MaxDecompressedBytes < 1:
+		return usagef("--max-decompressed-size %d: at least 1 byte is wanted", cfg.MaxDecompressedBytes)
+	case s.DefaultPartitions < 1:
+		return usagef("--num-partitions %d: at least 1 is wanted", s.DefaultPartitions)
+	case s.CleanupInterval <= 0:
+		return usagef("--cleanup-interval %v: more than 0 is wanted; to delete nothing give --retention 0 and no --retention-size", s.CleanupInterval)
+	}
+	for _, t := range []struct {
+		flag  string
+		value time.Duration
+	}{
+		{"flush-interval", s.FlushInterval}, {"roll-interval", s.RollInterval}, {"retention", s.RetentionAge},
+		{"idle-timeout", cfg.IdleTimeout}, {"read-timeout", cfg.ReadTimeout}, {"write-timeout", cfg.WriteTimeout},
+	} {
+		if t.value < 0 {
+			return usagef("--%s %v: 0, which is off, or more is wanted", t.flag, t.value)
+		}
+	}
+	for _, n := range []struct {
+		flag  string
+		value int
+	}{
+		{"flush-messages", s.FlushMessages}, {"max-connections", cfg.MaxConnections}, {"max-connections-per-address", cfg.MaxConnectionsPerAddress},
+	} {
+		if n.value < 0 {
+			return usagef("--%s %d: 0, which is off, or more is wanted", n.flag, n.value)
+		}
+	}
+	return nil
+}
+
+// neverFlushed returns the topics that nothing flushes by itself although their
+// messages are visible only then; "all" stands for those without settings of
+// their own.
+func neverFlushed(s *storage.Config) []string {
+	if s.Visible != storage.VisibleFlushed {
+		return nil
+	}
+	var topics []string
+	if s.FlushMessages == 0 && s.FlushInterval == 0 {
+		topics = append(topics, "all")
+	}
+	for _, topic := range slices.Sorted(maps.Keys(s.Topics)) {
+		t := s.Topics[topic]
+		if t.FlushMessages == nil && t.FlushInterval == nil {
+			continue
+		}
+		n, d := s.FlushMessages, s.FlushInterval
+		if t.FlushMessages != nil {
+			n = *t.FlushMessages
+		}
+		if t.FlushInterval != nil {
+			d = *t.FlushInterval
+		}
+		if n == 0 && d == 0 {
+			topics = append(topics, topic)
+		}
+	}
+	return topics
 }

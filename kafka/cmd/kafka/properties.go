@@ -1,15 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"kafkalab/kafka/storage"
 )
 
 // maxPropertiesBytes bounds a properties file.
@@ -20,32 +22,41 @@ const maxPropertiesBytes = 1 << 20
 type property struct {
 	key  string
 	flag string // empty: it is one of the others
-	// value turns the key's value into the flag's; nil leaves it as it is.
+	// value turns the key's value into the flag's.
 	value func(string) (string, error)
-	// help says what it becomes, for keys that are not simply the flag.
+	// help says in what unit the value is, and what else there is to know.
 	help string
 	// without says why a key has no effect here: it is named in a warning.
 	without string
-	// refused says why a key cannot be followed, where leaving it out would do
-	// something else than its user expects.
-	refused string
 }
 
 // serverProperties are all keys of a 0.7 broker, in the order of its
-// documentation. Of two for one flag the later wins.
+// documentation. Of two for one flag the later wins. Numbers are as 0.7 writes
+// them, without a unit; and what would mean "off" for the flag is refused, as it
+// meant something else, or nothing, to 0.7 (KAFKA-481).
 var serverProperties = []property{
-	{key: "brokerid", flag: "broker-id"},
+	{key: "brokerid", flag: "broker-id", value: ids.convert, help: ids.help()},
+	{key: "log.dir", flag: "log-dir", value: folder},
 	{key: "port", flag: "listen", value: portToListen, help: "that port on all interfaces"},
-	{key: "log.dir", flag: "log-dir"},
-	{key: "num.partitions", flag: "num-partitions"},
-	{key: "log.flush.interval", flag: "flush-messages"},
-	{key: "log.default.flush.scheduler.interval.ms", flag: "flush-interval", value: milliseconds, help: "unless the next key is there"},
-	{key: "log.default.flush.interval.ms", flag: "flush-interval", value: milliseconds},
-	{key: "log.file.size", flag: "segment-size"},
-	{key: "max.message.size", flag: "max-message-size"},
-	{key: "max.socket.request.bytes", flag: "max-request-size"},
-	{key: "socket.send.buffer", flag: "socket-send-buffer"},
-	{key: "socket.receive.buffer", flag: "socket-receive-buffer"},
+	{key: "num.partitions", flag: "num-partitions", value: partitions.convert, help: partitions.help()},
+	{key: "topic.partition.count.map", flag: "topic-partitions", value: partitions.convertMap, help: partitions.mapHelp()},
+	{key: "log.file.size", flag: "segment-size", value: someBytes.convert, help: someBytes.help()},
+	{key: "topic.log.file.size", flag: "topic-segment-size", value: someBytes.convertMap, help: someBytes.mapHelp()},
+	{key: "log.roll.hours", flag: "roll-interval", value: hours.convert, help: hours.help()},
+	{key: "topic.log.roll.hours", flag: "topic-roll-interval", value: hours.convertMap, help: hours.mapHelp()},
+	{key: "log.flush.interval", flag: "flush-messages", value: messages.convert, help: messages.help()},
+	{key: "log.default.flush.scheduler.interval.ms", flag: "flush-interval", value: milliseconds.convert, help: milliseconds.help() + ", unless the next key is there"},
+	{key: "log.default.flush.interval.ms", flag: "flush-interval", value: milliseconds.convert, help: milliseconds.help()},
+	{key: "topic.flush.intervals.ms", flag: "topic-flush-interval", value: milliseconds.convertMap, help: milliseconds.mapHelp()},
+	{key: "log.retention.hours", flag: "retention", value: hours.convert, help: hours.help()},
+	{key: "topic.log.retention.hours", flag: "topic-retention", value: hours.convertMap, help: hours.mapHelp()},
+	{key: "log.retention.size", flag: "retention-size", value: bytesOrOff.convert, help: bytesOrOff.help()},
+	{key: "topic.log.retention.size", flag: "topic-retention-size", value: bytesOrOff.convertMap, help: bytesOrOff.mapHelp()},
+	{key: "log.cleanup.interval.mins", flag: "cleanup-interval", value: minutes.convert, help: minutes.help()},
+	{key: "max.message.size", flag: "max-message-size", value: someBytes.convert, help: someBytes.help()},
+	{key: "max.socket.request.bytes", flag: "max-request-size", value: someBytes.convert, help: someBytes.help()},
+	{key: "socket.send.buffer", flag: "socket-send-buffer", value: someBytes.convert, help: someBytes.help()},
+	{key: "socket.receive.buffer", flag: "socket-receive-buffer", value: someBytes.convert, help: someBytes.help()},
 	{key: "enable.zookeeper", value: onlyFalse, help: "only false: clients name brokers with --broker-list"},
 	{key: "num.threads", without: "each connection is served by a goroutine of its own"},
 	{key: "monitoring.period.secs", without: "see --metrics-listen"},
@@ -55,57 +66,136 @@ var serverProperties = []property{
 	{key: "zk.sessiontimeout.ms", without: "the broker does not register in ZooKeeper"},
 	{key: "zk.connectiontimeout.ms", without: "the broker does not register in ZooKeeper"},
 	{key: "zk.synctime.ms", without: "the broker does not register in ZooKeeper"},
-	{key: "topic.partition.count.map", refused: "create the topics with \"kafka topics create --partitions\" instead"},
-	{key: "topic.log.file.size", refused: "the size of segments is one for all topics: log.file.size"},
-	{key: "topic.flush.intervals.ms", refused: "the flush interval is one for all topics: log.default.flush.interval.ms"},
-	{key: "log.roll.hours", refused: "segments are rolled by size: log.file.size"},
-	{key: "topic.log.roll.hours", refused: "segments are rolled by size: log.file.size"},
-	{key: "log.retention.hours", refused: "this broker deletes no segments"},
-	{key: "topic.log.retention.hours", refused: "this broker deletes no segments"},
-	{key: "log.retention.size", refused: "this broker deletes no segments"},
-	{key: "topic.log.retention.size", refused: "this broker deletes no segments"},
-	{key: "log.cleanup.interval.mins", without: "this broker deletes no segments"},
 }
 
-func portToListen(v string) (string, error) {
-	if _, err := strconv.ParseUint(v, 10, 16); err != nil {
-		return "", fmt.Errorf("%q is not a port from 0 to 65535", v)
-	}
-	return ":" + v, nil
+// unit is what the number of a key counts.
+type unit struct {
+	name string
+	// least and most bound the number (inclusive).
+	least, most int64
+	// duration is one of it, 0 if it is no time.
+	duration time.Duration
+	// off takes -1 for "off".
+	off bool
+	// flagOff says that 0 is "off" for the flag, though not for the key.
+	flagOff bool
 }
 
-func milliseconds(v string) (string, error) {
-	n, err := strconv.ParseInt(v, 10, 32)
-	if err != nil || n < 0 {
-		return "", fmt.Errorf("%q is not a number of milliseconds", v)
+var (
+	ids          = unit{name: "a number", least: 0, most: math.MaxInt32}
+	partitions   = unit{name: "partitions", least: 1, most: storage.MaxPartitions}
+	messages     = unit{name: "messages", least: 1, most: math.MaxInt32, flagOff: true}
+	someBytes    = unit{name: "bytes", least: 1, most: math.MaxInt64}
+	bytesOrOff   = unit{name: "bytes", least: 1, most: math.MaxInt64, off: true}
+	milliseconds = unit{name: "milliseconds", least: 1, most: math.MaxInt64 / int64(time.Millisecond), duration: time.Millisecond, flagOff: true}
+	minutes      = unit{name: "minutes", least: 1, most: math.MaxInt64 / int64(time.Minute), duration: time.Minute}
+	hours        = unit{name: "hours", least: 1, most: math.MaxInt64 / int64(time.Hour), duration: time.Hour, flagOff: true}
+)
+
+func (u unit) help() string {
+	if u.off {
+		return u.name + "; -1 is off"
 	}
-	return (time.Duration(n) * time.Millisecond).String(), nil
+	return u.name
 }
 
-func onlyFalse(v string) (string, error) {
-	if v != "false" {
-		return "", fmt.Errorf("%q: this broker does not register in ZooKeeper; say false and let clients name it with --broker-list", v)
+func (u unit) mapHelp() string { return "topic:" + u.name + ", several divided by commas" }
+
+// convert turns a number into the value of a flag.
+func (u unit) convert(text string) (string, error) {
+	text = strings.TrimSpace(text)
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrSyntax):
+		return "", fmt.Errorf("%.100q is not a whole number (%s)", text, u.name)
+	case err == nil && u.off && n == -1:
+		return "0", nil
+	case err != nil || n < u.least || n > u.most:
+		return "", fmt.Errorf("%.100s (%s): %s is possible%s", text, u.name, u.bounds(), u.instead(n))
+	case u.duration > 0:
+		return (time.Duration(n) * u.duration).String(), nil
 	}
-	return v, nil
+	return strconv.FormatInt(n, 10), nil
+}
+
+func (u unit) bounds() string {
+	if u.most == math.MaxInt64 {
+		return fmt.Sprintf("%d or more", u.least)
+	}
+	return fmt.Sprintf("from %d to %d", u.least, u.most)
+}
+
+// instead says how to switch something off, to who has tried to with n.
+func (u unit) instead(n int64) string {
+	switch {
+	case n > 0:
+		return ""
+	case u.off:
+		return ", or -1, which is off"
+	case u.flagOff:
+		return "; to switch it off, leave the key out and give the flag 0"
+	}
+	return ""
+}
+
+// convertMap does so with each number of a map by topic.
+func (u unit) convertMap(text string) (string, error) {
+	entries, err := parseTopicMap(text)
+	if err != nil {
+		return "", err
+	}
+	converted := make([]string, len(entries))
+	for i, e := range entries {
+		v, err := u.convert(e.value)
+		if err != nil {
+			return "", fmt.Errorf("topic %q: %w", e.topic, err)
+		}
+		converted[i] = e.topic + ":" + v
+	}
+	return strings.Join(converted, ","), nil
+}
+
+// folder checks the name of a folder. A blank behind it would be part of it, and
+// nobody sees why the folder is another one.
+func folder(text string) (string, error) {
+	switch {
+	case text == "":
+		return "", errors.New("there is no value")
+	case text != strings.TrimSpace(text):
+		return "", fmt.Errorf("%q has blanks around it, which would be part of the folder's name: remove them", text)
+	}
+	return text, nil
+}
+
+func portToListen(text string) (string, error) {
+	text = strings.TrimSpace(text)
+	if _, err := strconv.ParseUint(text, 10, 16); err != nil {
+		return "", fmt.Errorf("%.100q is not a port from 0 to 65535", text)
+	}
+	return ":" + text, nil
+}
+
+func onlyFalse(text string) (string, error) {
+	if strings.TrimSpace(text) != "false" {
+		return "", fmt.Errorf("%.100q: this broker does not register in ZooKeeper; say false and let clients name it with --broker-list", text)
+	}
+	return text, nil
 }
 
 // propertyHelp is the table of keys for --help.
 func propertyHelp() string {
 	var b strings.Builder
-	line := func(key, meaning string) { fmt.Fprintf(&b, "  %-40s %s\n", key, meaning) }
 	for _, p := range serverProperties {
+		meaning := p.help
 		switch {
 		case p.flag != "" && p.help != "":
-			line(p.key, "--"+p.flag+" ("+p.help+")")
+			meaning = "--" + p.flag + " (" + p.help + ")"
 		case p.flag != "":
-			line(p.key, "--"+p.flag)
+			meaning = "--" + p.flag
 		case p.without != "":
-			line(p.key, "no effect: "+p.without)
-		case p.refused != "":
-			line(p.key, "refused: "+p.refused)
-		default:
-			line(p.key, p.help)
+			meaning = "no effect: " + p.without
 		}
+		fmt.Fprintf(&b, "  %-40s %s\n", p.key, meaning)
 	}
 	return b.String()
 }
@@ -115,7 +205,7 @@ type note struct{ key, why string }
 
 // applyProperties reads a properties file and sets the flags that were not
 // given on the command line.
-func applyProperties(fs *flagSet, path string) (notes []note, err error) {
+func applyProperties(fs *flagSet, path string) ([]note, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
@@ -125,6 +215,17 @@ func applyProperties(fs *flagSet, path string) (notes []note, err error) {
 	if err != nil {
 		return nil, usagef("--config: %s: %v", path, err)
 	}
+	notes, err := setFlags(fs, values)
+	if err != nil {
+		return nil, usagef("--config: %s: %v", path, err)
+	}
+	return notes, nil
+}
+
+// setFlags sets the flags that keys stand for. One that was given on the command
+// line wins over the whole value of its keys, also where that is a map; but what
+// a key says is checked all the same.
+func setFlags(fs *flagSet, values map[string]propertyValue) (notes []note, err error) {
 	given := map[string]bool{}
 	for _, p := range serverProperties {
 		given[p.flag] = p.flag != "" && fs.Changed(p.flag)
@@ -134,22 +235,16 @@ func applyProperties(fs *flagSet, path string) (notes []note, err error) {
 		if !ok {
 			continue
 		}
-		if p.refused != "" {
-			return nil, usagef("--config: %s: line %d: %s cannot be followed: %s", path, v.line, p.key, p.refused)
-		}
 		if p.without != "" {
 			notes = append(notes, note{p.key, p.without})
+			continue
 		}
-		value := v.value
-		if p.value != nil {
-			if value, err = p.value(value); err != nil {
-				return nil, usagef("--config: %s: line %d: %s: %v", path, v.line, p.key, err)
-			}
+		value, err := p.value(v.value)
+		if err == nil && p.flag != "" && !given[p.flag] {
+			err = fs.Set(p.flag, value)
 		}
-		if p.flag != "" && !given[p.flag] {
-			if err := fs.Set(p.flag, value); err != nil {
-				return nil, usagef("--config: %s: line %d: %s: %v", path, v.line, p.key, err)
-			}
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %s: %w", v.line, p.key, err)
 		}
 	}
 	return notes, nil
@@ -161,39 +256,29 @@ type propertyValue struct {
 	line  int
 }
 
-// readProperties reads a Java properties file: key=value or key:value lines,
-// and comments after # or !. Keys that a 0.7 broker does not have, and keys
-// that stand there twice, are errors.
+// readProperties reads a server.properties. Keys that a 0.7 broker does not
+// have, and keys that stand there twice, are errors; Java would take the last.
 func readProperties(r io.Reader) (map[string]propertyValue, error) {
-	values := map[string]propertyValue{}
-	lines := bufio.NewScanner(io.LimitReader(r, maxPropertiesBytes+1))
-	lines.Buffer(nil, maxPropertiesBytes)
-	read := 0
-	for n := 1; lines.Scan(); n++ {
-		if read += len(lines.Bytes()) + 1; read > maxPropertiesBytes {
-			return nil, fmt.Errorf("more than %d bytes: is it a properties file?", maxPropertiesBytes)
-		}
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || line[0] == '#' || line[0] == '!' {
-			continue
-		}
-		i := strings.IndexAny(line, "=:")
-		if i < 0 {
-			return nil, fmt.Errorf("line %d: %.80q is not key=value", n, line)
-		}
-		key, value := strings.TrimSpace(line[:i]), strings.TrimSpace(line[i+1:])
-		if !slices.ContainsFunc(serverProperties, func(p property) bool { return p.key == key }) {
-			return nil, fmt.Errorf("line %d: unknown key %.80q; the nearest is %q (\"kafka broker --help\" lists all)", n, key, nearestProperty(key))
-		}
-		if first, twice := values[key]; twice {
-			return nil, fmt.Errorf("line %d: %s is there already, in line %d", n, key, first.line)
-		}
-		values[key] = propertyValue{value, n}
-	}
-	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return nil, fmt.Errorf("a line of more than %d bytes: is it a properties file?", maxPropertiesBytes)
-	} else if err != nil {
+	text, err := io.ReadAll(io.LimitReader(r, maxPropertiesBytes+1))
+	if err != nil {
 		return nil, err
+	}
+	if len(text) > maxPropertiesBytes {
+		return nil, fmt.Errorf("more than %d bytes: is it a properties file?", maxPropertiesBytes)
+	}
+	properties, err := parseJavaProperties(string(text))
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]propertyValue{}
+	for _, p := range properties {
+		if !slices.ContainsFunc(serverProperties, func(known property) bool { return known.key == p.key }) {
+			return nil, fmt.Errorf("line %d: unknown key %.80q; the nearest is %q (\"kafka broker --help\" lists all)", p.line, p.key, nearestProperty(p.key))
+		}
+		if first, twice := values[p.key]; twice {
+			return nil, fmt.Errorf("line %d: %s is there already, in line %d", p.line, p.key, first.line)
+		}
+		values[p.key] = propertyValue{p.value, p.line}
 	}
 	return values, nil
 }
