@@ -2,6 +2,7 @@ package producer
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"kafkalab/kafka/message"
@@ -104,7 +105,8 @@ func (p *Producer) requestSize(b *batch) int {
 	return wire.AckedProduceSize(b.key.topic) + len(b.set)
 }
 
-// closeBatch makes a request of an open batch, if the buffer has room for it.
+// closeBatch makes a request of an open batch, if the buffer has room for it. A
+// compressed one takes less of it.
 func (p *Producer) closeBatch(b *batch) bool {
 	if b.messages == 0 {
 		return true
@@ -113,15 +115,26 @@ func (p *Producer) closeBatch(b *batch) bool {
 		p.signal()
 		return false
 	}
-	if p.cfg.Acks == AcksNone {
-		p.fill.b = wire.AppendProduceHeader(p.fill.b, b.key.topic, b.key.partition, len(b.set))
-	} else {
-		p.fill.b = wire.AppendAckedProduceHeader(p.fill.b, b.key.topic, b.key.partition, len(b.set))
+	c, set, err := count{int64(b.messages), int64(len(b.set))}, b.set, error(nil)
+	if p.cfg.Codec != message.CodecNone {
+		p.packed, err = p.pack(p.packed[:0], b.set)
+		set = p.packed
 	}
-	p.fill.b = append(p.fill.b, b.set...)
-	p.finish(count{int64(b.messages), int64(len(b.set))}, nil)
+	if err != nil {
+		p.lose(c, false, fmt.Errorf("batch of %s-%d: %w", b.key.topic, b.key.partition, err))
+	} else {
+		p.beginRequest(b.key.topic, b.key.partition, len(set))
+		p.fill.b = append(p.fill.b, set...)
+		p.endRequest(c, len(set), nil)
+	}
 	p.openBytes -= len(b.set)
 	b.set, b.messages = b.set[:0], 0
+	if cap(b.set) > 2*p.cfg.MaxBufferBytes {
+		b.set = nil // as with the buffers
+	}
+	if cap(p.packed) > 2*p.cfg.MaxBufferBytes {
+		p.packed = nil
+	}
 	p.signal()
 	return true
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"kafkalab/kafka/message"
 	"kafkalab/kafka/producer"
 	"kafkalab/kafka/wire"
 )
@@ -56,7 +57,7 @@ func TestSendAllocatesNothingPerMessage(t *testing.T) {
 	for i := range batch {
 		batch[i] = payload
 	}
-	for name, cfg := range map[string]producer.Config{"sync": {}, "async": {Async: true}} {
+	for name, cfg := range map[string]producer.Config{"sync": {}, "async": {Async: true}, "async snappy": {Async: true, Codec: message.CodecSnappy}} {
 		sendCosts(t, cfg, func(p *producer.Producer) {
 			send := func() {
 				for range 1000 {
@@ -81,7 +82,10 @@ func TestSendAllocatesNothingPerMessage(t *testing.T) {
 
 func BenchmarkSend(b *testing.B) {
 	payload := make([]byte, 200)
-	for name, cfg := range map[string]producer.Config{"sync1": {}, "async200": {Async: true}, "noCoalesce1": {NoCoalesce: true}} {
+	for name, cfg := range map[string]producer.Config{
+		"sync1": {}, "async200": {Async: true}, "noCoalesce1": {NoCoalesce: true},
+		"asyncGzip200": {Async: true, Codec: message.CodecGzip}, "asyncSnappy200": {Async: true, Codec: message.CodecSnappy},
+	} {
 		b.Run(name, func(b *testing.B) {
 			sendCosts(b, cfg, func(p *producer.Producer) {
 				b.ReportAllocs()

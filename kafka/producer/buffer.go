@@ -2,6 +2,7 @@ package producer
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/wire"
@@ -72,15 +73,16 @@ func countFrames(b []byte) (c count) {
 	return c
 }
 
-func countSet(set []byte) (c count) {
-	for len(set) > 0 {
-		n, err := message.Peek(set)
-		if err != nil || n == 0 {
-			panic("producer: a message set of its own is malformed")
-		}
+// countSet counts the messages of a set of the producer's own, those inside
+// compressed ones too. Their bytes are those of entries that are not compressed.
+func countSet(set message.Set) (c count) {
+	it := set.Iterate(0)
+	for it.Next() {
 		c.messages++
-		c.bytes += int64(n)
-		set = set[n:]
+		c.bytes += int64(it.Message().Size())
+	}
+	if it.Err() != nil || it.ValidBytes() != len(set) {
+		panic(fmt.Sprintf("producer: a message set of its own is malformed: %v", it.Err()))
 	}
 	return c
 }

@@ -8,8 +8,9 @@ import (
 var (
 	// ErrClosed is returned by calls after Close has begun.
 	ErrClosed = errors.New("producer is closed")
-	// ErrTooLarge says that a payload is larger than Config.MaxMessageBytes, or
-	// that the payloads of one Send do not fit a request.
+	// ErrTooLarge says that a payload is larger than Config.MaxMessageBytes, with a
+	// codec also when it is compressed, or that the payloads of one Send do not fit
+	// a request.
 	ErrTooLarge = errors.New("too large to be sent")
 )
 
@@ -19,7 +20,7 @@ var (
 // taken its own payloads and can be repeated.
 type NotSentError struct {
 	Messages int64
-	Bytes    int64 // of their entries: payloads and 9 bytes each
+	Bytes    int64 // of their entries, uncompressed: payloads and 9 bytes each
 	// Unconfirmed is how many of Messages may have arrived nevertheless: they
 	// were written to a connection that ended before the broker confirmed
 	// them. The others certainly have not.

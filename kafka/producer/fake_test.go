@@ -35,6 +35,7 @@ type sink struct {
 	types    []wire.Type
 	messages map[string][]string // by "topic-partition"
 	sets     []int               // messages of each set
+	stored   [][]byte            // the sets
 	hungUp   bool
 	closed   bool
 }
@@ -182,6 +183,7 @@ func (s *sink) keep(p wire.Produce) {
 		s.t.Errorf("set of %d bytes: %d valid, %v", len(p.Set), it.ValidBytes(), it.Err())
 	}
 	s.sets = append(s.sets, n)
+	s.stored = append(s.stored, p.Set) // the frame is not used again
 }
 
 // await waits until ok holds.

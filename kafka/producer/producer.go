@@ -30,6 +30,17 @@
 // up to [Config.MaxInFlight] are on their way, and what was refused is
 // reported by the next call. A request whose answer was lost with its
 // connection is not repeated either, as it could be in the log already.
+//
+// # Compression
+//
+// With a codec the payloads of a synchronous Send, and a batch, travel and are
+// stored as one compressed message; a broker counts those inside and a consumer
+// gets them. What is bounded is then the compressed message: a set that would be
+// larger than [Config.MaxMessageBytes] is split in halves, as often as need be,
+// which stay together in one request. A message that only its compression makes
+// too large goes as it is. A synchronous Send compresses in the goroutine of its
+// caller, beside others; a batch is compressed by whoever completes it, one at a
+// time.
 package producer
 
 import (
@@ -107,10 +118,16 @@ type Config struct {
 	// after the write of its own.
 	NoCoalesce bool
 
-	MaxMessageBytes int // of a payload, inclusive
+	// Codec compresses what would be a message set into one message of magic 1,
+	// which every consumer of 0.7 reads. Default: none, and messages of magic 0.
+	Codec message.Codec
+
+	// MaxMessageBytes bounds a payload as it is sent (inclusive): with a codec, a
+	// compressed one. It should be what the broker takes.
+	MaxMessageBytes int
 	// MaxBufferBytes bounds each of the two buffers, and the message set of a
-	// batch. A request that is larger has a buffer to itself. The open batches
-	// together may take four times it.
+	// batch before it is compressed. A request that is larger has a buffer to
+	// itself. The open batches together may take four times it.
 	MaxBufferBytes int
 
 	// DialTimeout bounds the connecting to one broker, and how long a caller
@@ -137,6 +154,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("producer: no broker is given: name at least one host:port")
 	case c.Acks < AcksNone || c.Acks > AcksFlushed:
 		return c, fmt.Errorf("producer: %v: give one of none, received, appended, flushed", c.Acks)
+	case c.Codec > message.CodecSnappy:
+		return c, fmt.Errorf("producer: codec %v: give one of none, gzip, snappy", c.Codec)
 	case c.BatchMessages < 0 || c.QueueInterval < 0 || c.AckTimeout < 0 || c.MaxInFlight < 0 || c.MaxMessageBytes < 0 ||
 		c.MaxBufferBytes < 0 || c.DialTimeout < 0 || c.RequestTimeout < 0:
 		return c, errors.New("producer: a limit is negative: give 0 for the default")
@@ -188,6 +207,7 @@ type Producer struct {
 	batches   map[batchKey]*batch // asynchronous: open batches, and empty ones for reuse
 	last      *batch              // the one that was used last
 	openBytes int                 // of all open batches
+	packed    []byte              // the last one that was compressed
 	full      int                 // batches that are full and wait for room in fill
 	dueWaits  bool                // a batch that is due waits for room, too
 
@@ -210,13 +230,14 @@ type Producer struct {
 // Stats counts what a producer has done since it was made. At any time
 // Messages = Confirmed + NotSent + what is on its way.
 type Stats struct {
-	Messages  int64 // taken by Send
-	Bytes     int64 // of their entries: payloads and 9 bytes each
-	Confirmed int64 // messages that a broker has read or, with acks, acknowledged
-	NotSent   int64 // messages reported, or to be reported, by a NotSentError
-	Requests  int64 // encoded
-	Writes    int64 // system calls that were asked for
-	Connects  int64
+	Messages     int64 // taken by Send
+	Bytes        int64 // of their entries, uncompressed: payloads and 9 bytes each
+	Confirmed    int64 // messages that a broker has read or, with acks, acknowledged
+	NotSent      int64 // messages reported, or to be reported, by a NotSentError
+	Requests     int64 // encoded
+	RequestBytes int64 // of their message sets: with a codec, fewer than Bytes
+	Writes       int64 // system calls that were asked for
+	Connects     int64
 }
 
 // New connects to one of the brokers and returns a producer, which must be

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kafkalab/kafka/message"
 	"kafkalab/kafka/producer"
 	"kafkalab/kafka/wire"
 )
@@ -185,6 +186,7 @@ func TestArguments(t *testing.T) {
 		"negative":  {Brokers: []string{s.addr}, MaxBufferBytes: -1},
 		"too large": {Brokers: []string{s.addr}, MaxMessageBytes: 1 << 30},
 		"buffer":    {Brokers: []string{s.addr}, MaxBufferBytes: 100 << 20},
+		"codec":     {Brokers: []string{s.addr}, Codec: 3},
 	} {
 		if _, err := producer.New(testContext(t), cfg); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -360,11 +362,14 @@ func TestClose(t *testing.T) {
 // lost is counted, and nothing arrives twice.
 func TestReconnect(t *testing.T) {
 	for name, cfg := range map[string]producer.Config{
-		"sync":        {},
-		"no coalesce": {NoCoalesce: true},
-		"async":       {Async: true, BatchMessages: 2},
-		"async acked": {Async: true, BatchMessages: 2, Acks: producer.AcksAppended},
-		"sync acked":  {Acks: producer.AcksAppended},
+		"sync":                   {},
+		"no coalesce":            {NoCoalesce: true},
+		"async":                  {Async: true, BatchMessages: 2},
+		"async acked":            {Async: true, BatchMessages: 2, Acks: producer.AcksAppended},
+		"sync acked":             {Acks: producer.AcksAppended},
+		"compressed":             {Codec: message.CodecSnappy},
+		"compressed async":       {Async: true, BatchMessages: 2, Codec: message.CodecGzip},
+		"compressed async acked": {Async: true, BatchMessages: 2, Acks: producer.AcksAppended, Codec: message.CodecSnappy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSink(t, func(s *sink) { s.hangUpAfter = 100 })

@@ -11,8 +11,8 @@ import (
 
 // Send publishes payloads to a partition of a topic; partition -1 lets the
 // broker choose, which an acknowledged producer cannot. Synchronously all
-// payloads become one message set of one request, and Send returns when it is
-// in the buffer or, with acks, acknowledged. Asynchronously each payload joins
+// payloads become one message set of one request, which a codec compresses, and
+// Send returns when it is in the buffer or, with acks, acknowledged. Asynchronously each payload joins
 // the open batch of its partition.
 //
 // Send waits while the buffer is full or, where it writes by itself, while there
@@ -26,24 +26,46 @@ func (p *Producer) Send(ctx context.Context, topic string, partition int32, payl
 		return nil
 	}
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	size, err := p.admit(topic, partition, payloads)
 	if err != nil {
-		p.mu.Unlock()
 		return err
+	}
+	set := toSend{payloads: payloads, size: size, bytes: int64(size)}
+	if p.cfg.Codec != message.CodecNone {
+		k := packers.Get().(*packer)
+		defer k.release()
+		// This takes long, and needs nothing of the producer.
+		p.mu.Unlock()
+		set, err = p.compress(k, set)
+		p.mu.Lock()
+		if err != nil {
+			return fmt.Errorf("send to %s-%d: %w", topic, partition, err)
+		}
+		if p.closing {
+			return ErrClosed
+		}
 	}
 	switch {
 	case p.cfg.Async:
-		err = p.sendAsync(ctx, topic, partition, payloads)
+		return p.sendAsync(ctx, topic, partition, payloads)
 	case p.cfg.NoCoalesce || p.cfg.Acks != AcksNone:
-		err = p.sendDirect(ctx, topic, partition, payloads, size)
-	default:
-		if err = p.waitRoom(ctx, wire.ProduceHeaderSize(topic)+size); err == nil {
-			p.encode(topic, partition, payloads, size, nil)
-			p.signal()
-		}
+		return p.sendDirect(ctx, topic, partition, set)
 	}
-	p.mu.Unlock()
-	return err
+	if err := p.waitRoom(ctx, wire.ProduceHeaderSize(topic)+set.size); err != nil {
+		return err
+	}
+	p.encode(topic, partition, set, nil)
+	p.signal()
+	return nil
+}
+
+// toSend is what a synchronous Send makes a message set of.
+type toSend struct {
+	payloads [][]byte
+	packed   []byte // the set itself, if it is compressed
+	size     int    // of the set
+	bytes    int64  // of its entries, uncompressed
 }
 
 // PartialError is returned by an asynchronous Send that had to stop: the first
@@ -80,7 +102,7 @@ func (p *Producer) admit(topic string, partition int32, payloads [][]byte) (int,
 	}
 	size := 0
 	for i, payload := range payloads {
-		if len(payload) > p.cfg.MaxMessageBytes {
+		if len(payload) > p.cfg.MaxMessageBytes && p.cfg.Codec == message.CodecNone {
 			return 0, fmt.Errorf("send to %s-%d: payload %d of %d has %d bytes, at most %d are allowed: %w",
 				topic, partition, i+1, len(payloads), len(payload), p.cfg.MaxMessageBytes, ErrTooLarge)
 		}
@@ -122,26 +144,36 @@ func (p *Producer) waitRoom(ctx context.Context, n int) error {
 	return nil
 }
 
-// encode appends one request with all payloads to the buffer.
-func (p *Producer) encode(topic string, partition int32, payloads [][]byte, size int, result chan error) {
+// encode appends one request with a set to the buffer.
+func (p *Producer) encode(topic string, partition int32, set toSend, result chan error) {
+	p.beginRequest(topic, partition, set.size)
+	if set.packed != nil {
+		p.fill.b = append(p.fill.b, set.packed...)
+	} else {
+		for _, payload := range set.payloads {
+			p.fill.b = message.Append(p.fill.b, payload)
+		}
+	}
+	c := count{int64(len(set.payloads)), set.bytes}
+	p.stats.Messages += c.messages
+	p.stats.Bytes += c.bytes
+	p.endRequest(c, set.size, result)
+}
+
+// beginRequest puts what precedes a set of a size into the buffer.
+func (p *Producer) beginRequest(topic string, partition int32, size int) {
 	if p.cfg.Acks == AcksNone {
 		p.fill.b = wire.AppendProduceHeader(p.fill.b, topic, partition, size)
 	} else {
 		p.fill.b = wire.AppendAckedProduceHeader(p.fill.b, topic, partition, size)
 	}
-	for _, payload := range payloads {
-		p.fill.b = message.Append(p.fill.b, payload)
-	}
-	c := count{int64(len(payloads)), int64(size)}
-	p.stats.Messages += c.messages
-	p.stats.Bytes += c.bytes
-	p.finish(c, result)
 }
 
-// finish ends the request that was just put into the buffer.
-func (p *Producer) finish(c count, result chan error) {
+// endRequest ends the request whose set, of a size, was just put into the buffer.
+func (p *Producer) endRequest(c count, size int, result chan error) {
 	p.fill.count.add(c)
 	p.stats.Requests++
+	p.stats.RequestBytes += int64(size)
 	if p.cfg.Acks == AcksNone {
 		return
 	}
@@ -152,8 +184,8 @@ func (p *Producer) finish(c count, result chan error) {
 
 // sendDirect writes the request from the caller's own goroutine and, with
 // acks, waits for its answer.
-func (p *Producer) sendDirect(ctx context.Context, topic string, partition int32, payloads [][]byte, size int) error {
-	for p.link == nil || p.writing || !p.hasRoom(size) {
+func (p *Producer) sendDirect(ctx context.Context, topic string, partition int32, set toSend) error {
+	for p.link == nil || p.writing || !p.hasRoom(set.size) {
 		wait := p.await
 		if !p.writing && p.link == nil {
 			wait = p.awaitLink
@@ -169,7 +201,7 @@ func (p *Producer) sendDirect(ctx context.Context, topic string, partition int32
 	if p.cfg.Acks != AcksNone {
 		result = make(chan error, 1)
 	}
-	p.encode(topic, partition, payloads, size, result)
+	p.encode(topic, partition, set, result)
 	if err := p.drain(ctx, false); err != nil {
 		return fmt.Errorf("send to %s-%d: %w", topic, partition, err)
 	}
