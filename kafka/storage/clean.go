@@ -39,12 +39,12 @@ func (m *Manager) stampOf(last segmentFile) (stamp, error) {
 
 // leftAlone reports whether a partition folder is as the clean stop left it.
 // What it cannot find out is left to the opening of the log.
-func (m *Manager) leftAlone(stops cleanStop, dir string) bool {
-	want, ok := stops[filepath.Base(dir)]
+func (m *Manager) leftAlone(stops cleanStop, f partitionFolder) bool {
+	want, ok := stops[filepath.Base(f.path)]
 	if !ok {
 		return false
 	}
-	files, err := listSegments(m.cfg.FS, dir)
+	files, err := listSegments(m.cfg.FS, f.path)
 	if err != nil || len(files) == 0 {
 		return false
 	}
@@ -53,7 +53,7 @@ func (m *Manager) leftAlone(stops cleanStop, dir string) bool {
 		return true
 	}
 	m.cfg.Logger.Warn("log was changed since the clean stop: its last segment is checked",
-		slog.String("folder", dir), slog.Int64("end", got.end), slog.Int64("end_at_stop", want.end))
+		slog.String("topic", f.topic), slog.Int("partition", int(f.partition)), slog.Int64("end", got.end), slog.Int64("end_at_stop", want.end))
 	return false
 }
 

@@ -251,6 +251,12 @@ func (l *Log) finish(ctx context.Context) error {
 	return err
 }
 
+// where names topic and partition in what is logged.
+func (l *Log) where() slog.Attr {
+	// A group without a name stands for its members.
+	return slog.Attr{Value: slog.GroupValue(slog.String("topic", l.topic), slog.Int("partition", int(l.partition)))}
+}
+
 // errorf returns an error that names topic and partition.
 func (l *Log) errorf(format string, args ...any) error {
 	return fmt.Errorf("topic %q partition %d: %w", l.topic, l.partition, fmt.Errorf(format, args...))

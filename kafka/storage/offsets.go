@@ -67,7 +67,7 @@ func (l *Log) lastBefore(list segments, n int, timeMs int64) int {
 			if errors.Is(err, fs.ErrNotExist) {
 				continue // beyond its retention since
 			}
-			l.cfg.Logger.Warn("segment left out of an offsets answer", slog.String("segment", list[i].path), slog.Any("error", err))
+			l.cfg.Logger.Warn("segment left out of an offsets answer", l.where(), slog.String("segment", list[i].path), slog.Any("error", err))
 			continue
 		}
 		if info.ModTime().UnixMilli() <= timeMs {

@@ -167,7 +167,7 @@ func (m *Manager) openLogs(ctx context.Context, folders []partitionFolder, stops
 			return
 		}
 		f := folders[i]
-		clean := m.leftAlone(stops, f.path)
+		clean := m.leftAlone(stops, f)
 		if logs[i], errs[i] = openLog(ctx, &m.cfg, f.topic, f.partition, f.path, clean); errs[i] != nil {
 			cancel() // the others need not go on
 		}

@@ -208,7 +208,7 @@ func (l *Log) markUnsynced(path string) {
 	}
 	if err != nil && !isExist(err) {
 		l.cfg.Logger.Warn("failed sync cannot be noted: should this process be killed, the next one will take for safe what it reads",
-			slog.String("segment", path), slog.Any("error", err))
+			l.where(), slog.String("segment", path), slog.Any("error", err))
 	}
 }
 
@@ -216,7 +216,7 @@ func (l *Log) markUnsynced(path string) {
 // stays.
 func (l *Log) removeLeftover(path string) {
 	if err := removeIfThere(l.cfg.FS, path); err != nil {
-		l.cfg.Logger.Warn("file that is of no use any more cannot be removed", slog.String("file", path), slog.Any("error", err))
+		l.cfg.Logger.Warn("file that is of no use any more cannot be removed", l.where(), slog.String("file", path), slog.Any("error", err))
 	}
 }
 

@@ -74,7 +74,7 @@ func (m *Manager) mendTimes(ctx context.Context) {
 			l.unlockFiles()
 		}
 		if err != nil {
-			m.cfg.Logger.Warn("times of segments are left wrong", slog.Any("error", err))
+			m.cfg.Logger.Warn("times of segments are left wrong", l.where(), slog.Any("error", err))
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (l *Log) rewrite(ctx context.Context, s *stop, active *segment, from, end i
 	if from > active.base {
 		if err := cutFile(active, from); err != nil {
 			l.cfg.Logger.Warn("segment holds what the next one holds too: the next start cuts that off",
-				slog.String("segment", active.path), slog.Int64("offset", from), slog.Any("error", err))
+				l.where(), slog.String("segment", active.path), slog.Int64("offset", from), slog.Any("error", err))
 		}
 	}
 	l.logRestored(slog.Int64("rewritten_from", from), slog.Int64("log_end", sound), slog.Bool("read_back_from_disk", direct), slog.String("saved", saved))
