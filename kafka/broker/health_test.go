@@ -3,11 +3,13 @@ package broker
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,6 +25,7 @@ import (
 	"kafkalab/kafka/internal/vfs"
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/storage"
+	"kafkalab/kafka/wire"
 )
 
 // startTest starts a broker of a test in a folder.
@@ -460,5 +463,58 @@ func TestHealthNamesPartitions(t *testing.T) {
 	}
 	if got := gather(t, again)["kafka_broker_partitions_out_of_service"].GetMetric()[0].GetGauge().GetValue(); got != maxReasons+20 {
 		t.Errorf("%v partitions are said to be out of service", got)
+	}
+}
+
+// TestLogNamesWhatItIsAbout: what is logged of a refused request has its peer,
+// topic and partition as attributes of their own.
+func TestLogNamesWhatItIsAbout(t *testing.T) {
+	lines := make(lineChan, 1000)
+	s := startTest(t, t.TempDir(), func(c *Config) { c.Logger = slog.New(slog.NewJSONHandler(lines, nil)) })
+	for _, row := range []struct {
+		request []byte
+		message string
+		want    map[string]any
+	}{
+		{wire.AppendProduce(nil, "a", 7, message.Append(nil, []byte("m"))), "connection closed because of what it sent", map[string]any{"topic": "a", "partition": 7.0}},
+		{wire.AppendOffsets(nil, "b", 3, wire.TimeLatest, 1), "connection closed because of what it sent", map[string]any{"topic": "b", "partition": 3.0}},
+		{wire.AppendProduce(nil, "c", 0, message.Append(nil, make([]byte, DefaultMaxMessageBytes+1))), "message set dropped", map[string]any{"topic": "c", "partition": 0.0}},
+	} {
+		s.refusedLog, s.oversizedLog = limitedLog{}, limitedLog{} // each is to be said
+		conn, err := net.Dial("tcp", s.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := conn.Write(row.request); err != nil {
+			t.Fatal(err)
+		}
+		row.want["peer"] = conn.LocalAddr().String()
+		got := lines.entry(t, row.message)
+		for key, want := range row.want {
+			if got[key] != want {
+				t.Errorf("%s: %s is %v, want %v", row.message, key, got[key], want)
+			}
+		}
+	}
+}
+
+// entry waits for a message in a log of JSON objects.
+func (c lineChan) entry(t *testing.T, message string) map[string]any {
+	t.Helper()
+	timeout := time.After(20 * time.Second)
+	for {
+		select {
+		case line := <-c:
+			var entry map[string]any
+			if err := json.Unmarshal([]byte(line), &entry); err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			if entry["msg"] == message {
+				return entry
+			}
+		case <-timeout:
+			t.Fatalf("the log does not say %q", message)
+		}
 	}
 }
