@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 	"unicode/utf8"
 
@@ -22,7 +23,8 @@ func runConsume(ctx context.Context, args []string, std stdio) error {
 	fs := newFlags(std, "kafka consume --broker-list HOST:PORT --topic T [--partition P] [--offset earliest|latest|N]",
 		`Prints each message of a partition as a line, from an offset on, and waits for
 more until it is interrupted, --max-messages were printed, or, with
---exit-at-end, everything is printed that the log held when it began.`,
+--exit-at-end, everything is printed that the log held when it began. Messages
+that were compressed together have one offset, and are printed from the first.`,
 		`  kafka consume --broker-list 127.0.0.1:9092 --topic t --exit-at-end
   kafka consume --broker-list 127.0.0.1:9092 --topic t --offset latest --json
 `)
@@ -34,6 +36,7 @@ more until it is interrupted, --max-messages were printed, or, with
 	max := fs.Int64("max-messages", 0, "how many messages at most, 0 for no limit")
 	exit := fs.Bool("exit-at-end", false, "end at what is the end of the log at the start")
 	fetchSize := fs.sizeFlag("fetch-size", consumer.DefaultFetchBytes, "how much to ask for at once")
+	maxDecompressed := fs.sizeFlag("max-decompressed-size", consumer.DefaultMaxDecompressedBytes, "how much a compressed message may hold")
 	asJSON := fs.Bool("json", false, "print JSON: partition, offset, next offset, payload")
 	fs.require("broker-list", "topic")
 	if err := fs.parse(args, 0, 0); err != nil {
@@ -63,6 +66,8 @@ more until it is interrupted, --max-messages were printed, or, with
 		return usagef("--partition %d: 0 or more is wanted", *partition)
 	case *fetchSize < 1 || *fetchSize > wire.MaxRequestSize:
 		return usagef("--fetch-size %s: 1 byte to %d are wanted", fetchSize, wire.MaxRequestSize)
+	case *maxDecompressed < 1 || *maxDecompressed > math.MaxInt32:
+		return usagef("--max-decompressed-size %s: 1 byte to %d are wanted", maxDecompressed, math.MaxInt32)
 	}
 	c := printer{out: bufio.NewWriter(std.Out), json: *asJSON, partition: *partition, max: *max, end: -1, endCheck: endCheckInterval}
 	if *exit {
@@ -73,6 +78,7 @@ more until it is interrupted, --max-messages were printed, or, with
 	}
 	s, err := consumer.OpenPartition(ctx, consumer.PartitionConfig{
 		Broker: brokers[0], Topic: *topic, Partition: *partition, Start: start, Reset: reset, FetchBytes: int(*fetchSize),
+		MaxDecompressedBytes: int(*maxDecompressed),
 	})
 	if err != nil {
 		return err
@@ -170,7 +176,8 @@ func (p *printer) next(ctx context.Context, s *consumer.Stream) (message.Iterato
 	}
 }
 
-// chunk prints the messages of a chunk and says whether to go on.
+// chunk prints the messages of a chunk and says whether to go on. Damage at its
+// end is left for the stream to report, which knows the partition.
 func (p *printer) chunk(it message.Iterator) (bool, error) {
 	for it.Next() {
 		if p.end >= 0 && it.Offset() >= p.end {
@@ -184,7 +191,8 @@ func (p *printer) chunk(it message.Iterator) (bool, error) {
 			return false, nil
 		}
 	}
-	return true, it.Err()
+	// Compressed messages that hold none may be what the log ends with.
+	return p.end < 0 || it.NextOffset() < p.end, nil
 }
 
 // printedMessage is a message in JSON.

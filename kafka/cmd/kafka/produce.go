@@ -15,6 +15,10 @@ import (
 // be sent, also after an interrupt.
 const closeTimeout = 5 * time.Second
 
+// maxCompressedLine is how long a line may be that is to be compressed, whatever
+// it is compressed to: what is decompressed again without further settings.
+const maxCompressedLine = message.DefaultMaxDecompressed - message.Overhead0
+
 func produceCommand() command {
 	return command{name: "produce", summary: "publish the lines of the standard input", run: runProduce}
 }
@@ -26,9 +30,14 @@ Lines that are there at once go out together, up to --batch-size in a request;
 with --async they wait for each other, up to --queue-interval. It ends at the
 end of the input, when a broker has confirmed that all has arrived, and fails
 with the number of messages that did not. A broker drops a set with a message
-above its own limit, and says so only with --acks.`,
+above its own limit, and says so only with --acks.
+
+With --compression the lines of a request are compressed into one message, which
+consumers take apart again. The more lines in it, the smaller they become: see
+--batch-size and --async.`,
 		`  echo hello | kafka produce --broker-list 127.0.0.1:9092 --topic t
   kafka produce --broker-list 127.0.0.1:9092 --topic clicks --acks flushed < access.log
+  kafka produce --broker-list 127.0.0.1:9092 --topic clicks --compression gzip --async < access.log
 `)
 	list := fs.String("broker-list", "", "brokers, HOST:PORT, divided by commas; one is picked at random")
 	topic := fs.String("topic", "", "topic")
@@ -37,7 +46,8 @@ above its own limit, and says so only with --acks.`,
 	async := fs.Bool("async", false, "gather messages in full batches")
 	interval := fs.Duration("queue-interval", producer.DefaultQueueInterval, "with --async: how long a partial batch waits")
 	acksName := fs.String("acks", "none", "what to wait for: none, received, appended, flushed")
-	maxSize := fs.sizeFlag("max-message-size", producer.DefaultMaxMessageBytes, "longest line, without its end")
+	compression := fs.String("compression", "none", "none, gzip or snappy")
+	maxSize := fs.sizeFlag("max-message-size", producer.DefaultMaxMessageBytes, "longest line, without its end; with --compression: largest compressed message")
 	fs.require("broker-list", "topic")
 	if err := fs.parse(args, 0, 0); err != nil {
 		return err
@@ -53,6 +63,10 @@ above its own limit, and says so only with --acks.`,
 	if err != nil {
 		return usageError{err}
 	}
+	codec, err := message.ParseCodec(*compression)
+	if err != nil {
+		return usagef("--compression: %v", err)
+	}
 	switch {
 	case *batch < 1:
 		return usagef("--batch-size %d: at least 1 is wanted", *batch)
@@ -64,12 +78,16 @@ above its own limit, and says so only with --acks.`,
 		return usagef("--acks %s needs --partition: the answer says where the messages went, and a broker that picks the partition cannot say it", acks)
 	}
 	p, err := producer.New(ctx, producer.Config{
-		Brokers: brokers, Async: *async, BatchMessages: *batch, QueueInterval: *interval, Acks: acks, MaxMessageBytes: int(*maxSize),
+		Brokers: brokers, Async: *async, BatchMessages: *batch, QueueInterval: *interval, Acks: acks, Codec: codec, MaxMessageBytes: int(*maxSize),
 	})
 	if err != nil {
 		return err
 	}
-	err = produceLines(ctx, p, *topic, *partition, newLineBatches(std.In, *batch, int(*maxSize)))
+	longest := int(*maxSize)
+	if codec != message.CodecNone {
+		longest = max(longest, maxCompressedLine)
+	}
+	err = produceLines(ctx, p, *topic, *partition, newLineBatches(std.In, *batch, longest))
 	closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	return errors.Join(err, p.Close(closeCtx))
