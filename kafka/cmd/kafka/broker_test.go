@@ -244,7 +244,7 @@ func TestBrokerConfigRefused(t *testing.T) {
 		{"retention size flag", "", []string{"--log-dir", "x", "--retention-size", "-1"}, []string{"--retention-size", `"-1"`}},
 		{"cleanup flag", "", []string{"--log-dir", "x", "--cleanup-interval", "0"}, []string{"--cleanup-interval 0s", "--retention 0"}},
 		{"connections of an address", "", []string{"--log-dir", "x", "--max-connections-per-address", "-1"}, []string{"--max-connections-per-address -1"}},
-		{"request memory", "", []string{"--log-dir", "x", "--max-request-memory", "1"}, []string{"1 bytes", "1048576"}},
+		{"request memory", "", []string{"--log-dir", "x", "--max-request-memory", "1"}, []string{"1 bytes", "full read buffer"}},
 		{"decompressed", "", []string{"--log-dir", "x", "--max-decompressed-size", "3GiB"}, []string{"3221225472", "2147483647"}},
 		{"log format", "", []string{"--log-dir", "x", "--log-format", "xml"}, []string{`"xml"`, "json"}},
 		{"log level", "", []string{"--log-dir", "x", "--log-level", "loud"}, []string{`"loud"`, "debug"}},

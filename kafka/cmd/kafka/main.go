@@ -1,5 +1,27 @@
 // Command kafka is the broker and its tools in one binary.
 // "kafka --help" lists its commands.
+//
+// # server.properties
+//
+// "kafka broker --config FILE" takes the keys of a Kafka 0.7 broker;
+// "kafka broker --help" has the table of them. It differs from 0.7 so:
+//
+//   - The file is UTF-8. 0.7 takes it for ISO 8859-1, but for that the syntax is
+//     Java's.
+//   - An unknown key is an error that names the nearest one, and so is a key that
+//     stands there twice. 0.7 ignores the first and takes the last of the others.
+//   - A number or an entry of a map that makes no sense is an error with its
+//     line; 0.7 skips such entries. Blanks in a map do not count; for 0.7 they
+//     are part of the topic's name.
+//   - log.default.flush.interval.ms is how often everything is flushed. In 0.7 it
+//     is rounded up to a multiple of log.default.flush.scheduler.interval.ms.
+//   - log.retention.size and topic.log.retention.size take -1 for "off", and not
+//     0, with which 0.7 keeps nothing.
+//   - What is not in the file has the default of its flag, which is that of 0.7's
+//     sample file where it differs from the program's: port 9092, a flush after
+//     10,000 messages or a second. Only log.dir is required.
+//   - Keys for ZooKeeper have no effect, and enable.zookeeper must be false or
+//     missing.
 package main
 
 import (
