@@ -11,9 +11,9 @@ import (
 
 // Send publishes payloads to a partition of a topic; partition -1 lets the
 // broker choose, which an acknowledged producer cannot. Synchronously all
-// payloads become one message set of one request, which a codec compresses, and
-// Send returns when it is in the buffer or, with acks, acknowledged. Asynchronously each payload joins
-// the open batch of its partition.
+// payloads become one message set of one request, compressed if there is a codec,
+// and Send returns when it is in the buffer or, with acks, acknowledged.
+// Asynchronously each payload joins the open batch of its partition.
 //
 // Send waits while the buffer is full or, where it writes by itself, while there
 // is no connection. When no broker can be reached it gives up at the deadline of
@@ -32,7 +32,7 @@ func (p *Producer) Send(ctx context.Context, topic string, partition int32, payl
 		return err
 	}
 	set := toSend{payloads: payloads, size: size, bytes: int64(size)}
-	if p.cfg.Codec != message.CodecNone {
+	if p.cfg.Codec != message.CodecNone && (!p.cfg.Async || size > p.cfg.MaxMessageBytes) {
 		k := packers.Get().(*packer)
 		defer k.release()
 		// This takes long, and needs nothing of the producer.
