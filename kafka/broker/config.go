@@ -29,7 +29,7 @@ type Config struct {
 	MaxMessageBytes int
 	// MaxDecompressedBytes bounds what one compressed message of a set holds
 	// decompressed, what is nested in it included (inclusive); a set with a
-	// larger one is refused.
+	// larger one is not appended.
 	MaxDecompressedBytes int
 	// MaxRequestBytes bounds the size field of a request (inclusive).
 	MaxRequestBytes int

@@ -129,7 +129,7 @@ func storageFlags(fs *flagSet, cfg *broker.Config) (apply func()) {
 // limitFlags adds the flags for what clients may ask of the broker.
 func limitFlags(fs *flagSet, cfg *broker.Config) (apply func()) {
 	maxMessage := fs.sizeFlag("max-message-size", int64(cfg.MaxMessageBytes), "largest payload of a message; a set with a larger one is dropped")
-	maxDecompressed := fs.sizeFlag("max-decompressed-size", int64(cfg.MaxDecompressedBytes), "most that a compressed message may hold decompressed; a set with a larger one is refused")
+	maxDecompressed := fs.sizeFlag("max-decompressed-size", int64(cfg.MaxDecompressedBytes), "most that a compressed message may hold decompressed; a set with a larger one is dropped")
 	maxRequest := fs.sizeFlag("max-request-size", int64(cfg.MaxRequestBytes), "largest request")
 	maxMemory := fs.sizeFlag("max-request-memory", cfg.MaxRequestMemoryBytes, "memory for the requests of all connections that are being read; 0: no limit")
 	fs.IntVar(&cfg.MaxConnections, "max-connections", cfg.MaxConnections, "connections open at once; 0: no limit")
