@@ -2,42 +2,79 @@ package storage
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"maps"
 	"testing"
 
+	"kafkalab/kafka/internal/vfs"
 	"kafkalab/kafka/message"
 )
+
+// addSegments adds what segment files may hold to a fuzz target.
+func addSegments(f *testing.F, add func(b []byte)) {
+	plain := set([]byte("one"), nil, payload(1, 300))
+	mixed := append(message.Append1(plain[:len(plain):len(plain)], []byte("two"), message.CodecNone), compressed(f, plain, message.CodecGzip)...)
+	mixed = append(mixed, compressed(f, mixed, message.CodecSnappy)...)
+	mixed = append(mixed, set([]byte("last"))...)
+	for _, good := range [][]byte{plain, mixed} {
+		add(good)
+		add(good[:len(good)-1])
+		add(good[:len(good)-len("last")-message.Overhead0+2])
+		add(append(good[:len(good):len(good)], make([]byte, 20)...))
+		flipped := bytes.Clone(good)
+		flipped[len(good)/2] ^= 0x10
+		add(flipped)
+	}
+	// A sound entry whose payload does not decompress.
+	add(append(message.Append1(plain[:len(plain):len(plain)], []byte("no gzip"), message.CodecGzip), plain...))
+	add([]byte("garbage garbage"))
+	add([]byte{0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0})
+	add([]byte{0, 0, 0, 5, 2, 0, 0, 0, 0})
+	add(make([]byte, 5000))
+	add(nil)
+}
+
+// compressed returns the entry that holds a set.
+func compressed(t testing.TB, b []byte, codec message.Codec) []byte {
+	t.Helper()
+	entry, err := message.Compress(nil, b, codec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entry
+}
+
+// soundPrefix returns what of a segment file is entries that are sound as they
+// are stored, by the message package.
+func soundPrefix(b []byte) []byte {
+	it := message.Set(b).IterateShallow(0)
+	for it.Next() {
+	}
+	return b[:it.ValidBytes()]
+}
 
 // FuzzScanner: whatever is in a segment file, what the scanner calls sound is
 // what the message package calls sound.
 func FuzzScanner(f *testing.F) {
-	good := append(set([]byte("one"), nil, payload(1, 300)), message.Append1(nil, []byte("two"), message.CodecNone)...)
-	f.Add(good, int64(0))
-	f.Add(good[:len(good)-1], int64(1<<40))
-	f.Add(append(good, make([]byte, 20)...), int64(7))
-	f.Add([]byte("garbage garbage"), int64(0))
-	f.Add([]byte{0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0}, int64(0))
+	addSegments(f, func(b []byte) {
+		f.Add(b, int64(0))
+		f.Add(b, int64(1<<40+7))
+	})
 	f.Fuzz(func(t *testing.T, b []byte, base int64) {
 		if base < 0 || base > 1<<60 {
 			return
 		}
 		s := newScanner(bytes.NewReader(b), base, int64(len(b)))
 		s.keep = 1 << 20
-		it := message.Set(b).Iterate(base)
+		it := message.Set(b).IterateShallow(base)
 		damage, err := s.scanAll(testContext(t), func(e scanned, payload []byte) error {
-			// Compressed entries are the one thing that only the scanner takes.
-			if e.attributes&3 != 0 {
-				return ErrStopWalk
-			}
-			if !it.Next() || it.Offset() != e.offset || it.NextOffset() != e.next || !bytes.Equal(it.Message().Payload, payload) {
+			if !it.Next() || it.Offset() != e.offset || it.NextOffset() != e.next || !bytes.Equal(it.Message().Payload, payload) ||
+				it.Message().Attributes != e.attributes || it.Message().CRC != e.crc {
 				t.Fatalf("entry at %d to %d: the iterator has %d to %d, %v", e.offset, e.next, it.Offset(), it.NextOffset(), it.Err())
 			}
 			return nil
 		})
 		switch {
-		case errors.Is(err, ErrStopWalk):
 		case err != nil:
 			t.Fatal(err)
 		case it.Next():
@@ -46,6 +83,85 @@ func FuzzScanner(f *testing.F) {
 			t.Fatalf("ended at %d of %d without damage", s.pos, len(b))
 		case damage != nil && damage.Offset != base+s.pos:
 			t.Fatalf("damage at %d, sound up to %d", damage.Offset, base+s.pos)
+		}
+	})
+}
+
+// FuzzLastSegment: whatever a crash has left in the last segment, the log comes
+// up with the sound messages in front, keeps the rest beside it, and goes on; a
+// second crash finds it so.
+func FuzzLastSegment(f *testing.F) {
+	addSegments(f, func(b []byte) { f.Add(b) })
+	f.Fuzz(func(t *testing.T, b []byte) {
+		fsys, _ := newTestFS()
+		closed := set([]byte("closed"), payload(2, 50))
+		base := int64(len(closed))
+		put(t, fsys, segmentPath(0), closed)
+		put(t, fsys, segmentPath(base), b)
+		sound := soundPrefix(b)
+		end := base + int64(len(sound))
+		want := append(bytes.Clone(closed), sound...)
+
+		m, l := openTopic(t, fsys.Clone(), Config{})
+		wantState(t, l, 0, end, end, 2)
+		if got := read(t, l, 0, 1<<20); l.Err() != nil || !bytes.Equal(got, want) {
+			t.Fatalf("%d bytes are there, %d wanted, %v", len(got), len(want), l.Err())
+		}
+		fsys = m.cfg.FS.(*vfs.Mem)
+		if cut := b[len(sound):]; len(cut) > 0 {
+			if saved := content(t, fsys, fmt.Sprintf("%s%s%d", segmentPath(base), cutSuffix, end)); !bytes.Equal(saved, cut) {
+				t.Errorf("%d bytes were saved of %d that were cut off", len(saved), len(cut))
+			}
+		}
+		more := set(payload(3, 20))
+		want = append(want, more...)
+		if a, err := l.Append(more, 1); err != nil || a.Base != end {
+			t.Fatalf("append: %+v, %v", a, err)
+		}
+		mustFlush(t, l)
+		_, l = openTopic(t, fsys.CrashClone(nil), Config{})
+		if got := read(t, l, 0, 1<<20); !bytes.Equal(got, want) {
+			t.Errorf("after a second crash %d bytes are there, %d wanted", len(got), len(want))
+		}
+		mustClose(t, m)
+	})
+}
+
+// FuzzClosedSegment: whatever is in a closed segment, the log starts and serves
+// what is behind it, and Verify finds damage exactly where a consumer does.
+func FuzzClosedSegment(f *testing.F) {
+	addSegments(f, func(b []byte) { f.Add(b) })
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) == 0 {
+			return // no segment at all
+		}
+		fsys, _ := newTestFS()
+		base := int64(len(b))
+		last := set([]byte("last"))
+		put(t, fsys, segmentPath(0), b)
+		put(t, fsys, segmentPath(base), last)
+		m, l := openTopic(t, fsys, Config{})
+		wantState(t, l, 0, base+int64(len(last)), base+int64(len(last)), 2)
+		if got := read(t, l, base, 1<<20); l.Err() != nil || !bytes.Equal(got, last) {
+			t.Fatalf("behind it are %d bytes, %d wanted, %v", len(got), len(last), l.Err())
+		}
+		mustClose(t, m)
+		r, err := Verify(testContext(t), testDir, WalkOptions{FS: fsys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := r.Partitions[0].Segments[0]
+		if s.Unopened > 0 {
+			return // more inside than Verify takes into memory
+		}
+		it := message.Set(b).Iterate(0)
+		for it.Next() {
+		}
+		if whole := it.ValidBytes() == len(b); whole != (s.Damage == nil) {
+			t.Fatalf("a consumer reads %d of %d bytes (%v), Verify says %v", it.ValidBytes(), len(b), it.Err(), s.Damage)
+		}
+		if s.Damage != nil && s.Damage.Offset != int64(it.ValidBytes()) {
+			t.Errorf("a consumer stops at %d, Verify says %v", it.ValidBytes(), s.Damage)
 		}
 	})
 }

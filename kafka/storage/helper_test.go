@@ -253,9 +253,9 @@ func wantContains(t testing.TB, text string, parts ...string) {
 	}
 }
 
-// newRand returns a random source whose seed is printed when the test fails, and
-// taken from KAFKALAB_SEED when that is set.
-func newRand(t testing.TB) *rand.Rand {
+// testSeed returns a seed that is printed when the test fails, and taken from
+// KAFKALAB_SEED when that is set.
+func testSeed(t testing.TB) uint64 {
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv("KAFKALAB_SEED"); s != "" {
 		var err error
@@ -264,8 +264,11 @@ func newRand(t testing.TB) *rand.Rand {
 		}
 	}
 	t.Logf("KAFKALAB_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 2))
+	return seed
 }
+
+// newRand returns a random source with the seed of testSeed.
+func newRand(t testing.TB) *rand.Rand { return rand.New(rand.NewPCG(testSeed(t), 2)) }
 
 // eventually waits for a state that other goroutines bring about.
 func eventually(t testing.TB, what string, ok func() bool) {

@@ -1,31 +1,69 @@
 package storage
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"kafkalab/kafka/internal/clock"
 	"kafkalab/kafka/internal/vfs"
-	"kafkalab/kafka/message"
 )
 
-// modelSteps is how many random steps TestModel takes; KAFKALAB_STEPS overrides.
-const modelSteps = 10000
+// The model test does everything that can be done to a log folder in random
+// order, with a disk that fails, fills up and loses its power, and compares what
+// is there with what was promised:
+//
+//   - What was flushed is there after a crash of the machine, what was appended
+//     after one of the process: intact, in order, at its offset. Only retention
+//     and the deletion of a topic take it away, and only what they may.
+//   - Nothing is there that was not appended there; an append that failed left
+//     nothing, or out of service.
+//   - What is visible never vanishes, unless messages are visible before they are
+//     flushed and the machine crashes.
+//   - A slice keeps its content, whatever happens to its segment.
+//   - Topics keep their partition counts, deleted ones do not come back.
+//   - When the disk is well again, so is every log, without a restart.
+//
+// It runs as many short episodes, each on a file system of its own, so that every
+// step is cheap and a failure needs few steps to be seen. An episode depends on
+// the seed and its number alone.
 
-// TestModel runs random appends, flushes, reads, deletions, errors, crashes and
-// restarts against a model of what was promised: whatever was visible is there
-// after a crash of the machine, whatever was appended after one of the process,
-// at its offset and unchanged; and nothing is there that was never written.
+const (
+	// modelSteps is how many steps TestModel takes; KAFKALAB_STEPS overrides it.
+	modelSteps = 120_000
+	// episodeSteps is how many of them are one episode's.
+	episodeSteps = 150
+)
+
+// TestModel is the model test. KAFKALAB_SEED and KAFKALAB_EPISODE, as a failure
+// prints them, repeat one episode.
 func TestModel(t *testing.T) {
+	seed := testSeed(t)
+	if only := os.Getenv("KAFKALAB_EPISODE"); only != "" {
+		n, err := strconv.Atoi(only)
+		if err != nil {
+			t.Fatalf("KAFKALAB_EPISODE: %v", err)
+		}
+		e := runEpisode(seed, n, stepLimit, onMem)
+		t.Logf("%d steps, %v\n%s", e.step, e.done, strings.Join(e.trace, "\n"))
+		if e.problem != "" {
+			t.Error(e.problem)
+		}
+		return
+	}
 	steps := modelSteps
 	if s := os.Getenv("KAFKALAB_STEPS"); s != "" {
 		var err error
@@ -33,244 +71,337 @@ func TestModel(t *testing.T) {
 			t.Fatalf("KAFKALAB_STEPS: %v", err)
 		}
 	}
-	rng := newRand(t)
-	fsys, c := newTestFS()
-	m := &model{t: t, rng: rng, fs: fsys, clock: c, logs: map[string]*modelLog{"a": {}, "b": {}}}
-	m.reopen("start")
-	for m.step = 0; m.step < steps && !t.Failed(); m.step++ {
-		m.next()
+	began := time.Now()
+	done := map[string]int{}
+	var mu sync.Mutex
+	var taken, next atomic.Int64
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for taken.Load() < int64(steps) && !t.Failed() {
+				n := int(next.Add(1))
+				e := runEpisode(seed, n, stepLimit, onMem)
+				taken.Add(int64(e.step))
+				mu.Lock()
+				for what, times := range e.done {
+					done[what] += times
+				}
+				if e.problem != "" {
+					t.Errorf("%s\nRepeat: KAFKALAB_SEED=%d KAFKALAB_EPISODE=%d. Settings: %s\nThe last steps:\n%s",
+						e.problem, seed, n, e.settings(), strings.Join(e.trace, "\n"))
+				}
+				mu.Unlock()
+			}
+		})
 	}
-	_ = m.m.Close(context.Background()) // a log of it may be out of service
-	t.Logf("%d steps, %v", m.step, m.done)
+	workers.Wait()
+	t.Logf("%d steps in %d episodes, %v\n%s", taken.Load(), next.Load(), time.Since(began).Round(time.Millisecond), counts(done))
+	if !t.Failed() && os.Getenv("KAFKALAB_STEPS") == "" {
+		for _, what := range modelKinds {
+			if done[what] == 0 {
+				t.Errorf("not done once: %s", what)
+			}
+		}
+	}
 }
 
-type model struct {
-	t     *testing.T
-	rng   *rand.Rand
-	fs    *vfs.Mem
-	clock *clock.Manual
-	m     *Manager
-	logs  map[string]*modelLog
-	step  int
-	done  map[string]int // how often each kind of step was taken
+// modelKinds is what a run of the normal size must have come to.
+var modelKinds = []string{
+	"append", "append compressed", "append refused: out of service", "append failed: undone", "flush", "sync beside appends", "read",
+	"read of a slice from before", "offsets", "retain", "retention removed", "create", "delete", "delete failed", "disk full", "disk sick",
+	"fault hit", "fault at open", "clock stepped", "back in service", "messages lost with the page cache",
+	"close", "kill", "crash", "crash within a step", "crash within a start", "verify",
 }
+
+func counts(done map[string]int) string {
+	var b strings.Builder
+	for _, what := range slices.Sorted(maps.Keys(done)) {
+		fmt.Fprintf(&b, "%8d %s\n", done[what], what)
+	}
+	return b.String()
+}
+
+// logKey names a log of the model.
+type logKey struct {
+	topic     string
+	partition int32
+}
+
+func (k logKey) String() string { return partitionName(k.topic, k.partition) }
 
 // modelLog is what is known of one log.
 type modelLog struct {
-	appended []byte
-	safe     int64  // up to here a crash must not take anything away
-	maybe    []byte // group whose append failed and could not be undone: it may show after a restart
-	broken   bool   // out of service
-	// dropped says that a sync has failed: what the disk holds behind safe and
-	// what reads show may differ until the machine itself restarts.
-	dropped bool
+	incarnation int    // tells a log from the one that was deleted before it
+	written     []byte // all that was ever appended, from offset 0 on
+	maybe       []byte // a group whose append failed and may not be undone: it may show behind written after a restart
+	first       int64  // where the log begins
+	safe        int64  // no crash takes away what is before
+	groups      []groupTime
+	broken      bool // out of service
+	suspect     bool // a sync has failed since the machine started: reads may show what the disk does not have
+	vague       bool // the times of its files are not those of groups
+	doomed      bool // its deletion was begun: it may be gone
 }
 
-func (m *model) errorf(format string, args ...any) {
-	m.t.Errorf("step %d: %s", m.step, fmt.Sprintf(format, args...))
+// groupTime says when a group was appended.
+type groupTime struct {
+	end     int64         // of the group
+	wall    time.Time     // by the clock then
+	elapsed time.Duration // likewise; negative: in an earlier process
 }
 
-func (m *model) count(what string) {
-	if m.done == nil {
-		m.done = map[string]int{}
+// heldSlice is a slice that a reader has not read to its end yet.
+type heldSlice struct {
+	key    logKey
+	slice  Slice
+	offset int64
+	want   []byte
+}
+
+// model is one episode.
+type model struct {
+	rng   *rand.Rand
+	wrap  func(*vfs.Mem) vfs.FS
+	limit time.Duration // how long a step may take before it hangs
+	mem   *vfs.Mem
+	clock *clock.Manual
+	cfg   Config
+	m     *Manager
+
+	partitions int32 // of topics that nobody created
+
+	openedWall    time.Time // when the manager was opened
+	openedElapsed time.Duration
+	stepped       bool // somebody has put the clock right in this episode
+
+	logs         map[logKey]*modelLog
+	ghosts       map[logKey]bool  // empty logs that may be there after a restart: their making failed
+	created      map[string]int32 // partition counts of created topics; 0: perhaps
+	incarnations int
+	slices       []heldSlice
+	disk         modelDisk
+
+	step    int
+	message uint64 // makes payloads unlike each other
+	problem string
+	trace   []string
+	done    map[string]int
+}
+
+// onMem lets the storage work on the file system in memory itself.
+func onMem(m *vfs.Mem) vfs.FS { return m }
+
+// runEpisode runs one episode.
+func runEpisode(seed uint64, episode int, limit time.Duration, wrap func(*vfs.Mem) vfs.FS) *model {
+	m := &model{
+		limit:   limit,
+		rng:     rand.New(rand.NewPCG(seed, uint64(episode))),
+		wrap:    wrap,
+		logs:    map[logKey]*modelLog{},
+		ghosts:  map[logKey]bool{},
+		created: map[string]int32{},
+		done:    map[string]int{},
 	}
-	m.done[what]++
+	m.clock = clock.NewManual(testStart)
+	m.mem = vfs.NewMem(m.clock.Now)
+	m.partitions = 1 + int32(m.rng.IntN(3)/2)
+	m.cfg = m.randomConfig()
+	m.disk.rng = rand.New(rand.NewPCG(seed, uint64(episode)^1<<63))
+	defer func() {
+		if r := recover(); r != nil {
+			m.failf("panic: %v\n%s", r, debug.Stack())
+		}
+		m.end()
+	}()
+	m.open("start")
+	for m.step = 1; m.step <= episodeSteps && m.problem == ""; m.step++ {
+		m.next()
+	}
+	m.step--
+	return m
 }
 
-func (m *model) next() {
-	name := []string{"a", "b"}[m.rng.IntN(2)]
-	ml := m.logs[name]
-	l, err := m.m.Ensure(name, 0)
-	if err != nil {
-		m.errorf("ensure: %v", err)
+// randomConfig returns settings that make much happen in few bytes.
+func (m *model) randomConfig() Config {
+	oneOf := func(values ...int64) int64 { return values[m.rng.IntN(len(values))] }
+	cfg := Config{
+		Clock:             m.clock,
+		SegmentBytes:      oneOf(1, 200, 1000, 1000, 4000, 1<<20),
+		FlushMessages:     int(oneOf(0, 0, 1, 5)),
+		RollInterval:      time.Duration(oneOf(0, 0, int64(time.Hour))),
+		RetentionAge:      time.Duration(oneOf(0, 0, int64(24*time.Hour))),
+		RetentionBytes:    oneOf(0, 0, 1, 2000, 10_000),
+		CleanupInterval:   1 << 62, // the model runs it by hand
+		OpenSegments:      int(oneOf(1, 3, 100)),
+		Visible:           Visibility(oneOf(0, 0, 0, 1)),
+		DefaultPartitions: m.partitions,
+	}
+	if m.rng.IntN(4) == 0 {
+		// Flushes by time come when the timer's goroutine gets to run. The model
+		// waits for them, and leaves out what could meet one half-way.
+		cfg.FlushInterval = time.Second
+		cfg.RollInterval, cfg.RetentionAge = 0, 0
+	}
+	if m.rng.IntN(2) == 0 {
+		keep, age, count := oneOf(0, 500, 3000), time.Duration(0), int(oneOf(0, 2))
+		cfg.Topics = map[string]TopicConfig{"b": {SegmentBytes: oneOf(0, 300), RetentionBytes: &keep, RetentionAge: &age, FlushMessages: &count}}
+	}
+	return cfg
+}
+
+func (m *model) settings() string {
+	c := m.cfg
+	return fmt.Sprintf("segment %d, flush %d messages %v, roll %v, retention %v %d bytes, %d open segments, visible %v, %d partitions, topic b: %v",
+		c.SegmentBytes, c.FlushMessages, c.FlushInterval, c.RollInterval, c.RetentionAge, c.RetentionBytes, c.OpenSegments, c.Visible,
+		c.DefaultPartitions, c.Topics["b"].SegmentBytes)
+}
+
+// timed says that there are flushes by time.
+func (m *model) timed() bool { return m.cfg.FlushInterval > 0 }
+
+// failf ends the episode: the model objects.
+func (m *model) failf(format string, args ...any) {
+	if m.problem == "" {
+		m.problem = fmt.Sprintf("step %d: %s", m.step, fmt.Sprintf(format, args...))
+	}
+}
+
+// note adds a line to the trace of the last steps.
+func (m *model) note(format string, args ...any) {
+	if len(m.trace) >= 80 {
+		m.trace = slices.Delete(m.trace, 0, 40)
+	}
+	m.trace = append(m.trace, fmt.Sprintf("%4d %s", m.step, fmt.Sprintf(format, args...)))
+}
+
+func (m *model) count(what string) { m.done[what]++ }
+
+func (m *model) chance(percent int) bool { return m.rng.IntN(100) < percent }
+
+// end lets go of everything.
+func (m *model) end() {
+	m.disk.mend()
+	for i := range m.slices {
+		m.slices[i].slice.Release()
+	}
+	if m.m == nil {
 		return
 	}
-	m.clock.Advance(time.Millisecond)
-	switch dice := m.rng.IntN(1000); {
-	case dice < 550:
-		m.append(l, ml, nil)
-	case dice < 580: // torn, undone
-		m.append(l, ml, m.tornWrite(false))
-	case dice < 585: // torn, not undone
-		m.append(l, ml, m.tornWrite(true))
-	case dice < 700:
-		m.flush(l, ml, nil)
-	case dice < 705:
-		m.flush(l, ml, vfs.FailNth(vfs.OpSync, 1, syscall.EIO))
-	case dice < 940:
-		m.read(l, ml)
-	case dice < 950 && len(ml.appended) > 20_000:
-		m.count("delete")
-		if err := m.m.DeleteTopic(name); err != nil {
-			m.errorf("delete: %v", err)
+	m.withLimit(func(ctx context.Context) {
+		if err := m.m.Close(ctx); err != nil && !errors.Is(err, ErrOutOfService) {
+			m.failf("close at the end: %v", err)
 		}
-		*ml = modelLog{}
-	case dice < 970:
-		m.reopen("close")
-	case dice < 985:
-		m.reopen("kill")
-	default:
-		m.reopen("crash")
-	}
-	if l := m.m.Lookup([]byte(name), 0); l != nil {
-		m.look(l, ml)
-	}
+	})
 }
 
-// tornWrite returns a hook that stops the next write anywhere, and perhaps the
-// cut that undoes it too.
-func (m *model) tornWrite(stay bool) vfs.Hook {
-	at := m.rng.Float64()
-	return func(op vfs.Op) error {
-		switch {
-		case op.Kind == vfs.OpWrite:
-			return &vfs.TornWrite{Bytes: int(at * float64(op.Size)), Err: syscall.ENOSPC}
-		case op.Kind == vfs.OpTruncate && stay:
-			return syscall.EIO
-		}
-		return nil
-	}
+// modelDisk decides what operations on the file system fail, and takes a crash
+// clone in the middle of a step.
+type modelDisk struct {
+	mu    sync.Mutex
+	rng   *rand.Rand
+	full  bool     // no room: writes are torn
+	sick  bool     // syncs fail
+	fault vfs.Hook // for one step; nil: none
+	hit   bool     // fault has failed something
+	lost  bool     // a sync of a file has failed, and with it what it was to make safe is gone
+
+	crashIn int      // operations until the clone is taken; 0: none is
+	from    *vfs.Mem // what to clone
+	crashed *vfs.Mem // the clone
+
+	gate func(vfs.Op) // called without mu
 }
 
-func (m *model) append(l *Log, ml *modelLog, hook vfs.Hook) {
-	m.count("append")
-	var list [][]byte
-	for range 1 + m.rng.IntN(4) {
-		list = append(list, payload(m.step, m.rng.IntN(300)))
+// ask is the hook of the file system.
+func (d *modelDisk) ask(op vfs.Op) error {
+	d.mu.Lock()
+	gate := d.gate
+	d.mu.Unlock()
+	if gate != nil {
+		gate(op)
 	}
-	group := set(list...)
-	m.fs.SetHook(hook)
-	a, err := l.Append(group, len(list))
-	m.fs.SetHook(nil)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if op.Kind.Changes() && d.crashIn > 0 {
+		if d.crashIn--; d.crashIn == 0 {
+			d.crashed = d.from.CrashClone(d.rng)
+		}
+	}
+	err := d.decide(op)
+	if err != nil && op.Kind == vfs.OpSync {
+		d.lost = true
+	}
+	return err
+}
+
+// decide returns the error of an operation. The caller holds d.mu.
+func (d *modelDisk) decide(op vfs.Op) error {
 	switch {
-	case err == nil:
-		if a.Base != int64(len(ml.appended)) || a.Next != a.Base+int64(len(group)) || ml.broken || hook != nil {
-			m.errorf("append at %d gave %+v, broken %v", len(ml.appended), a, ml.broken)
-		}
-		ml.appended = append(ml.appended, group...)
-	case errors.Is(err, ErrOutOfService):
-		if !ml.broken {
-			m.count("broken by a write")
-			ml.broken, ml.maybe = true, group
-		}
-	case !errors.Is(err, syscall.ENOSPC):
-		m.errorf("append: %v", err)
+	case d.full && op.Kind == vfs.OpWrite:
+		return &vfs.TornWrite{Bytes: d.rng.IntN(op.Size + 1), Err: syscall.ENOSPC}
+	case d.full && (op.Kind == vfs.OpCreate || op.Kind == vfs.OpMkdir):
+		return syscall.ENOSPC
+	case d.sick && (op.Kind == vfs.OpSync || op.Kind == vfs.OpSyncDir):
+		return syscall.EIO
 	}
+	if d.fault != nil {
+		if err := d.fault(op); err != nil {
+			d.hit = true
+			return err
+		}
+	}
+	return nil
 }
 
-func (m *model) flush(l *Log, ml *modelLog, hook vfs.Hook) {
-	m.count("flush")
-	dirty := l.State().Watermark < int64(len(ml.appended))
-	m.fs.SetHook(hook)
-	err := l.Flush(testContext(m.t))
-	m.fs.SetHook(nil)
-	switch {
-	case err == nil && !dirty:
-	case err == nil && hook == nil && !ml.broken:
-		ml.safe = int64(len(ml.appended))
-	case errors.Is(err, ErrOutOfService) && dirty && (hook != nil || ml.broken):
-		if !ml.broken {
-			m.count("broken by a sync")
-			ml.broken, ml.dropped = true, true
-		}
-	default:
-		m.errorf("flush: %v, dirty %v, broken %v", err, dirty, ml.broken)
-	}
+// mend makes the disk well.
+func (d *modelDisk) mend() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.full, d.sick, d.fault, d.gate, d.crashIn = false, false, nil, nil, 0
 }
 
-// read reads from a random place and compares.
-func (m *model) read(l *Log, ml *modelLog) {
-	m.count("read")
-	offset := m.rng.Int64N(int64(len(ml.appended))+20) - 5
-	watermark := l.State().Watermark
-	s, err := l.Read(offset, m.rng.IntN(2000))
-	if offset < 0 || offset > watermark {
-		if !errors.Is(err, ErrOffsetOutOfRange) {
-			m.errorf("read at %d of %d: %v", offset, watermark, err)
-		}
-		return
-	}
-	if err != nil {
-		m.errorf("read at %d of %d: %v", offset, watermark, err)
-		return
-	}
-	defer s.Release()
-	b := make([]byte, s.Len())
-	if _, err := s.ReadAt(b, 0); err != nil && !errors.Is(err, io.EOF) {
-		m.errorf("read: %v", err)
-	}
-	if offset+int64(len(b)) > watermark || !bytes.Equal(b, ml.appended[offset:][:len(b)]) {
-		m.errorf("read %d bytes at %d of %d: not what was written", len(b), offset, watermark)
-	}
+// ill reports whether operations may fail now.
+func (d *modelDisk) ill() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.full || d.sick || d.fault != nil
 }
 
-// look checks the state. What is visible now must survive.
-func (m *model) look(l *Log, ml *modelLog) {
-	s := l.State()
-	if s.Watermark < ml.safe || s.LogEnd != int64(len(ml.appended)) || s.Watermark > s.LogEnd || s.First != 0 {
-		m.errorf("state %+v, %d appended, %d safe", s, len(ml.appended), ml.safe)
-	}
-	ml.safe = s.Watermark
-	latest := l.OffsetsBefore(-1, 1)
-	if len(latest) != 1 || latest[0] != s.Watermark {
-		m.errorf("latest offset %v, state %+v", latest, s)
-	}
+// setFault lets operations fail, until it is set to nil. It returns whether the
+// one before has hit.
+func (d *modelDisk) setFault(h vfs.Hook) (hit bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	hit = d.hit
+	d.fault, d.hit = h, false
+	return hit
 }
 
-// reopen ends the manager in one of several ways and opens what that leaves.
-func (m *model) reopen(how string) {
-	for _, ml := range m.logs {
-		if ml.dropped {
-			how = "crash"
-		}
-	}
-	m.count(how)
-	old, oldManager := m.fs, m.m
-	switch how {
-	case "crash":
-		m.fs = old.CrashClone(m.rng)
-	case "kill":
-		m.fs = old.Clone()
-	}
-	if oldManager != nil {
-		if err := oldManager.Close(testContext(m.t)); err != nil && !errors.Is(err, ErrOutOfService) {
-			m.errorf("close: %v", err)
-		}
-	}
-	var err error
-	m.m, err = Open(testContext(m.t), testDir, Config{FS: m.fs, Clock: m.clock, SegmentBytes: 1 << 10 << m.rng.IntN(3)})
-	if err != nil {
-		m.t.Fatalf("step %d: open after %s: %v", m.step, how, err)
-	}
-	for name, ml := range m.logs {
-		m.compare(name, ml, how)
-	}
+// takeLostSync reports whether a sync has failed since the last call.
+func (d *modelDisk) takeLostSync() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	lost := d.lost
+	d.lost = false
+	return lost
 }
 
-// compare checks a log after a restart and takes what is there for granted.
-func (m *model) compare(name string, ml *modelLog, how string) {
-	var got []byte
-	if l := m.m.Lookup([]byte(name), 0); l != nil {
-		if err := l.Err(); err != nil {
-			m.errorf("after %s: %v", how, err)
-			return
-		}
-		if s := l.State(); s.Watermark != s.LogEnd || s.First != 0 {
-			m.errorf("after %s: %+v", how, s)
-		}
-		got = read(m.t, l, 0, 1<<20)
-	}
-	least := ml.safe
-	if how != "crash" {
-		least = int64(len(ml.appended))
-	}
-	written := append(ml.appended[:len(ml.appended):len(ml.appended)], ml.maybe...)
-	if int64(len(got)) < least || !bytes.HasPrefix(written, got) {
-		m.errorf("log %s after %s: %d bytes are there, at least %d of %d wanted, unchanged", name, how, len(got), least, len(written))
-		return
-	}
-	if valid, _, err := message.Check(got, 0); err != nil || valid != len(got) {
-		m.errorf("log %s after %s: ends within a message, %v", name, how, err)
-	}
-	*ml = modelLog{appended: got, safe: int64(len(got))}
+func (d *modelDisk) setCrash(in int, from *vfs.Mem) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.crashIn, d.from, d.crashed = in, from, nil
+}
+
+// takeCrash returns the clone that was taken, if one was.
+func (d *modelDisk) takeCrash() *vfs.Mem {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.crashed
+	d.crashIn, d.crashed = 0, nil
+	return c
+}
+
+// isInjected reports whether an error is one of those that the disk makes.
+func isInjected(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EMFILE)
 }
