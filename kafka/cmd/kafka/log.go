@@ -7,45 +7,96 @@ import (
 	"fmt"
 	"io"
 
+	"kafkalab/kafka/message"
 	"kafkalab/kafka/storage"
 )
 
 func logCommand() command {
-	return command{name: "log", summary: "dump and verify segment files, offline or beside a running broker", run: runLog}
+	return command{name: "log", summary: "dump, verify and repair segment files", run: runLog}
+}
+
+const logAbout = `PATH is a segment file, a partition's folder, or a whole log folder.
+
+dump    prints every message: offset, offset to go on from behind it, magic,
+        codec, CRC, payload. Messages inside a compressed one have no offset of
+        their own: all have the compressed one's, and only behind the last one a
+        consumer goes on after it. It ends at the first damage in a file
+verify  checks every message, those inside compressed ones too, and that segments
+        join; prints what is there, what is damaged and where it goes on behind
+        that, and what was taken out of the log and kept beside it. It exits with
+        1 when something is wrong
+repair  mends a log that no broker has open. What it takes out of the log it
+        first copies to a file beside the segment. A bad tail of the last segment
+        is cut off, as the next start of a broker would do; overlaps are cut;
+        left-overs of interrupted writes are removed. The rest is left, and said,
+        unless it is asked for:
+        --replace-damaged puts fillers in place of damage with sound messages
+          behind it. Offsets are positions, so nothing can be taken out of a log:
+          consumers pass over fillers and are not told that messages are lost.
+          Less than 36 bytes cannot be passed over: consumers get a message of
+          zeros there
+        --accept-gap puts a segment of fillers in place of missing ones
+        It exits with 1 when something is left
+
+dump and verify change nothing, and a broker may be running on the log.`
+
+// logFlags are the flags of log, with the actions that take them.
+var logFlags = map[string]string{
+	"max-messages": "dump", "from-offset": "dump", "shallow": "dump", "no-payload": "dump",
+	"dry-run": "repair", "replace-damaged": "repair", "accept-gap": "repair",
 }
 
 func runLog(ctx context.Context, args []string, std stdio) error {
-	fs := newFlags(std, "kafka log dump|verify PATH",
-		`PATH is a segment file, a partition's folder, or a whole log folder. Nothing is
-changed, and a broker may be running on it.
-
-dump    prints every message: offset, offset behind it, magic, codec, CRC, payload
-verify  checks every message's CRC and that segments join, and prints what is
-        there, what is damaged, and what a recovery once cut off and kept beside
-        the log; it exits with 1 when something is damaged`,
+	fs := newFlags(std, "kafka log dump|verify|repair PATH", logAbout,
 		`  kafka log verify data
   kafka log dump data/clicks-0/00000000000000000000.kafka --max-messages 10
+  kafka log dump data/clicks-0 --from-offset 1048 --json
+  kafka log repair data/clicks-0 --dry-run
 `)
-	max := fs.Int64("max-messages", 0, "dump: how many messages at most, 0 for all")
-	noPayload := fs.Bool("no-payload", false, "dump: leave the payloads out")
+	var d dumpOptions
+	fs.Int64Var(&d.max, "max-messages", 0, "dump: how many messages at most, 0 for all")
+	fs.Int64Var(&d.from, "from-offset", 0, "dump: offset of the message to begin with, in a partition's folder or a segment file")
+	fs.BoolVar(&d.shallow, "shallow", false, "dump: print compressed messages as they are stored, not those inside")
+	fs.BoolVar(&d.noPayload, "no-payload", false, "dump: leave the payloads out")
+	var r storage.RepairOptions
+	fs.BoolVar(&r.DryRun, "dry-run", false, "repair: change nothing, only say what would be done")
+	fs.BoolVar(&r.ReplaceDamaged, "replace-damaged", false, "repair: put fillers in place of damaged messages")
+	fs.BoolVar(&r.AcceptGaps, "accept-gap", false, "repair: put fillers in place of missing segments")
+	limit := fs.sizeFlag("max-decompressed-size", message.DefaultMaxDecompressed, "what a compressed message may hold; one with more is not looked into")
 	asJSON := fs.Bool("json", false, "print JSON, one object a line")
 	if err := fs.parse(args, 2, 2); err != nil {
 		return err
 	}
-	if *max < 0 {
-		return usagef("--max-messages %d: 0 or more is wanted", *max)
+	action, path := fs.Arg(0), fs.Arg(1)
+	for name, of := range logFlags {
+		if fs.Changed(name) && action != of {
+			return usagef("--%s is for %s", name, of)
+		}
 	}
-	switch fs.Arg(0) {
+	switch {
+	case d.max < 0:
+		return usagef("--max-messages %d: 0 or more is wanted", d.max)
+	case d.from < 0:
+		return usagef("--from-offset %d: 0 or more is wanted", d.from)
+	case *limit < 1 || *limit > 1<<31-1:
+		return usagef("--max-decompressed-size %d: 1 byte to 2147483647 are wanted", *limit)
+	}
+	d.json, r.MaxDecompressedBytes = *asJSON, int(*limit)
+	walk := storage.WalkOptions{MaxDecompressedBytes: int(*limit), Shallow: d.shallow, From: d.from}
+	switch action {
 	case "dump":
-		return dumpLog(ctx, fs.Arg(1), std.Out, dumpOptions{*max, *noPayload, *asJSON})
+		return dumpLog(ctx, path, std.Out, walk, d)
 	case "verify":
-		return verifyLog(ctx, fs.Arg(1), std.Out, *asJSON)
+		return verifyLog(ctx, path, std.Out, walk, *asJSON)
+	case "repair":
+		return repairLog(ctx, path, std.Out, r, *asJSON)
 	}
-	return usagef("%q is neither dump nor verify", fs.Arg(0))
+	return usagef("%q is none of dump, verify, repair", action)
 }
 
 type dumpOptions struct {
-	max       int64
+	max, from int64
+	shallow   bool
 	noPayload bool
 	json      bool
 }
@@ -57,17 +108,20 @@ type dumpedMessage struct {
 	Segment      string `json:"segment"`
 	Offset       int64  `json:"offset"`
 	NextOffset   int64  `json:"next_offset"`
+	Inner        int    `json:"inner,omitempty"`
+	InnerOf      int    `json:"inner_of,omitempty"`
 	Magic        byte   `json:"magic"`
 	Codec        string `json:"codec"`
 	CRC          string `json:"crc"`
 	PayloadBytes int64  `json:"payload_bytes"`
+	Filler       bool   `json:"filler,omitempty"`
 	printedPayload
 }
 
-func dumpLog(ctx context.Context, path string, out io.Writer, opt dumpOptions) error {
+func dumpLog(ctx context.Context, path string, out io.Writer, walk storage.WalkOptions, opt dumpOptions) error {
 	w := bufio.NewWriter(out)
 	segment, n := "", int64(0)
-	report, err := storage.Walk(ctx, path, storage.WalkOptions{}, func(e storage.Entry) error {
+	report, err := storage.Walk(ctx, path, walk, func(e storage.Entry) error {
 		if opt.max > 0 && n == opt.max {
 			return storage.ErrStopWalk
 		}
@@ -79,101 +133,40 @@ func dumpLog(ctx context.Context, path string, out io.Writer, opt dumpOptions) e
 			segment = e.Segment
 			fmt.Fprintf(w, "segment %s\n", segment)
 		}
-		fmt.Fprintf(w, "offset %d next %d magic %d codec %s crc %08x bytes %d", e.Offset, e.NextOffset,
-			e.Message.Magic, e.Message.Codec(), e.Message.CRC, e.PayloadBytes)
-		if !opt.noPayload {
-			fmt.Fprintf(w, " payload %q", e.Message.Payload)
-			if cut := e.PayloadBytes - int64(len(e.Message.Payload)); cut > 0 {
-				fmt.Fprintf(w, " (and %d bytes)", cut)
-			}
-		}
-		_, err := fmt.Fprintln(w)
-		return err
+		return dumpText(w, e, opt.noPayload)
 	})
-	return errors.Join(w.Flush(), err, report.Err())
+	wrong := report.Err()
+	if wrong != nil && opt.from > 0 && n == 0 {
+		wrong = fmt.Errorf("no sound message begins at offset %d, give one that dump or verify prints: %w", opt.from, wrong)
+	}
+	return errors.Join(w.Flush(), err, wrong)
+}
+
+func dumpText(w io.Writer, e storage.Entry, noPayload bool) error {
+	fmt.Fprintf(w, "offset %d ", e.Offset)
+	if e.Inner > 0 {
+		fmt.Fprintf(w, "inner %d of %d ", e.Inner, e.InnerOf)
+	}
+	fmt.Fprintf(w, "next %d magic %d codec %s crc %08x bytes %d", e.NextOffset, e.Message.Magic, e.Codec, e.Message.CRC, e.PayloadBytes)
+	switch {
+	case e.Filler:
+		fmt.Fprint(w, " filler in place of lost messages")
+	case !noPayload:
+		fmt.Fprintf(w, " payload %q", e.Message.Payload)
+		if cut := e.PayloadBytes - int64(len(e.Message.Payload)); cut > 0 {
+			fmt.Fprintf(w, " (and %d bytes)", cut)
+		}
+	}
+	_, err := fmt.Fprintln(w)
+	return err
 }
 
 func dumped(e storage.Entry, noPayload bool) dumpedMessage {
 	d := dumpedMessage{Topic: e.Topic, Partition: e.Partition, Segment: e.Segment, Offset: e.Offset, NextOffset: e.NextOffset,
-		Magic: e.Message.Magic, Codec: e.Message.Codec().String(), CRC: fmt.Sprintf("%08x", e.Message.CRC), PayloadBytes: e.PayloadBytes}
-	if !noPayload {
+		Inner: e.Inner, InnerOf: e.InnerOf, Magic: e.Message.Magic, Codec: e.Codec.String(), CRC: fmt.Sprintf("%08x", e.Message.CRC),
+		PayloadBytes: e.PayloadBytes, Filler: e.Filler}
+	if !noPayload && !e.Filler {
 		d.printedPayload = printPayload(e.Message.Payload)
 	}
 	return d
-}
-
-// verifiedSegment is a segment as verify prints it in JSON.
-type verifiedSegment struct {
-	Topic      string `json:"topic,omitempty"`
-	Partition  int32  `json:"partition"`
-	Path       string `json:"path"`
-	BaseOffset int64  `json:"base_offset"`
-	Bytes      int64  `json:"bytes"`
-	ValidBytes int64  `json:"valid_bytes"`
-	Messages   int64  `json:"messages"`
-	Damage     string `json:"damage,omitempty"`
-}
-
-func verifyLog(ctx context.Context, path string, out io.Writer, asJSON bool) error {
-	report, err := storage.Verify(ctx, path, storage.WalkOptions{})
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriter(out)
-	if asJSON {
-		err = verifiedJSON(w, report)
-	} else {
-		err = verifiedText(w, report)
-	}
-	return errors.Join(err, w.Flush(), report.Err())
-}
-
-func verifiedJSON(w io.Writer, r storage.Report) error {
-	for _, p := range r.Partitions {
-		for _, s := range p.Segments {
-			v := verifiedSegment{p.Topic, p.Partition, s.Path, s.BaseOffset, s.Size, s.ValidBytes, s.Messages, ""}
-			if s.Damage != nil {
-				v.Damage = s.Damage.Error()
-			}
-			if err := writeJSON(w, v); err != nil {
-				return err
-			}
-		}
-		for _, c := range p.Cuts {
-			if err := writeJSON(w, struct {
-				Cut   string `json:"cut_off_by_recovery"`
-				Bytes int64  `json:"bytes"`
-			}{c.Path, c.Bytes}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func verifiedText(w io.Writer, r storage.Report) error {
-	var messages, bytes int64
-	segments := 0
-	for _, p := range r.Partitions {
-		name := p.Path
-		if p.Topic != "" {
-			name = fmt.Sprintf("%s-%d", p.Topic, p.Partition)
-		}
-		for _, s := range p.Segments {
-			verdict := "good"
-			if s.Damage != nil {
-				verdict = "DAMAGED: " + s.Damage.Error()
-			}
-			fmt.Fprintf(w, "%s: segment %020d, %d messages, %d of %d bytes, %s\n", name, s.BaseOffset, s.Messages, s.ValidBytes, s.Size, verdict)
-			messages, bytes, segments = messages+s.Messages, bytes+s.ValidBytes, segments+1
-		}
-		for _, c := range p.Cuts {
-			fmt.Fprintf(w, "%s: %d bytes were cut off by an earlier recovery and are kept in %s\n", name, c.Bytes, c.Path)
-		}
-	}
-	if r.Running {
-		fmt.Fprintf(w, "a broker is running on it: what it was just writing is not counted\n")
-	}
-	_, err := fmt.Fprintf(w, "%d messages, %d bytes, %d segments, %d partitions\n", messages, bytes, segments, len(r.Partitions))
-	return err
 }
