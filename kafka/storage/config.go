@@ -215,7 +215,7 @@ func (c Config) withDefaults() (Config, error) {
 		"%d partitions by default: give 1 to %d", c.DefaultPartitions, MaxPartitions)
 	check(c.CleanupInterval > 0, "cleanup interval %v: give more than 0", c.CleanupInterval)
 	check(c.OpenSegments > 0, "%d open segments: give 1 or more", c.OpenSegments)
-	errs = append(errs, c.checkRules())
+	errs = append(errs, c.checkRules()...)
 	for _, topic := range slices.Sorted(maps.Keys(c.Topics)) {
 		t := c.Topics[topic]
 		of := func(err error) {
@@ -228,14 +228,16 @@ func (c Config) withDefaults() (Config, error) {
 			of(fmt.Errorf("%d partitions: give 1 to %d, or 0 for the number of the other topics", t.Partitions, MaxPartitions))
 		}
 		// What it has of its own alone, as c's rules are checked.
-		of((&Config{SegmentBytes: 1, Topics: c.Topics}).forTopic(topic).checkRules())
+		own := (&Config{SegmentBytes: 1, Topics: c.Topics}).forTopic(topic)
+		for _, err := range own.checkRules() {
+			of(err)
+		}
 	}
 	return c, errors.Join(errs...)
 }
 
 // checkRules checks what a topic can have of its own.
-func (c *Config) checkRules() error {
-	var errs []error
+func (c *Config) checkRules() (errs []error) {
 	check := func(ok bool, format string, value any) {
 		if !ok {
 			errs = append(errs, fmt.Errorf(format, value))
@@ -247,5 +249,5 @@ func (c *Config) checkRules() error {
 	check(c.RollInterval >= 0, "roll interval %v: give 0 (off) or more", c.RollInterval)
 	check(c.RetentionAge >= 0, "retention by age %v: give 0 (off) or more", c.RetentionAge)
 	check(c.RetentionBytes >= 0, "retention by size %d: give 0 (off) or more bytes", c.RetentionBytes)
-	return errors.Join(errs...)
+	return errs
 }

@@ -637,11 +637,22 @@ func TestEnsureAfterHalfAttempt(t *testing.T) {
 func TestConfigErrors(t *testing.T) {
 	fsys, _ := newTestFS()
 	_, err := Open(testContext(t), testDir, Config{FS: fsys, SegmentBytes: -1, FlushMessages: -2, FlushInterval: -3,
-		Visible: 4, DefaultPartitions: -5})
+		Visible: 4, DefaultPartitions: -5, RollInterval: -6, RetentionAge: -7, RetentionBytes: -8, CleanupInterval: -9, OpenSegments: -10,
+		Topics: map[string]TopicConfig{
+			"no/name": {},
+			"a": {SegmentBytes: -11, RollInterval: ptr(time.Duration(-12)), RetentionAge: ptr(time.Duration(-13)), RetentionBytes: ptr(int64(-14)),
+				FlushMessages: ptr(-15), FlushInterval: ptr(time.Duration(-16)), Partitions: -17},
+			"b": {Partitions: MaxPartitions + 1},
+			"c": {RetentionAge: ptr(time.Duration(0))},
+		}})
 	if err == nil {
 		t.Fatal("opened")
 	}
-	wantContains(t, err.Error(), "-1", "-2", "-3ns", "unknown(4)", "-5")
+	wantContains(t, err.Error(), "segment size -1:", "-2", "-3ns", "unknown(4)", "-5", "-6ns", "-7ns", "-8", "-9ns", "-10", `topic "no/name"`,
+		`topic "a": segment size -11`, "-12ns", "-13ns", "-14", "-15", "-16ns", "-17", `topic "b": 100001`)
+	if strings.Contains(err.Error(), `topic "c"`) {
+		t.Errorf("a rule switched off is refused: %v", err)
+	}
 	if _, err := fsys.Stat(testDir); err == nil {
 		t.Error("a folder was made")
 	}

@@ -29,8 +29,8 @@ func defaultOpenSegments() int {
 // openFiles holds closed segments, so that their files stay open between two
 // reads. There are at most limit; one more takes the place of one that was not
 // read lately: a hand goes round over them and takes the first that nobody has
-// used since it came by last. A read of an open file so costs no more than to set
-// a flag, and takes no lock.
+// read again since it came by last. A read of an open file so costs no more than
+// to set a flag, and takes no lock.
 type openFiles struct {
 	fs    vfs.FS
 	limit int

@@ -229,3 +229,27 @@ func TestPaperRecoveryRemovesBadCRC(t *testing.T) {
 	_, l := openTopic(t, fsys, Config{})
 	wantPayloads(t, l, []byte("sound"))
 }
+
+// TestPaperTimeBasedRetention (R14, NetDB'11 §3.1): the broker keeps no record of
+// what was consumed; a message goes when it has been there for a set time, read
+// or not, and until then can be read as often as anybody likes (R15).
+func TestPaperTimeBasedRetention(t *testing.T) {
+	fsys, c := newTestFS()
+	m, l := openTopic(t, fsys, Config{SegmentBytes: 1, RetentionAge: 7 * day, Clock: c})
+	mustAppend(t, l, []byte("read"))
+	c.Advance(day)
+	mustAppend(t, l, []byte("not read"))
+	mustFlush(t, l)
+	for range 6 {
+		read(t, l, 0, message.EntrySize(4))
+		mustRetain(t, m)
+		wantPayloads(t, l, []byte("read"), []byte("not read"))
+		c.Advance(day)
+	}
+	c.Advance(1)
+	mustRetain(t, m)
+	wantPayloads(t, l, []byte("not read"))
+	c.Advance(day)
+	mustRetain(t, m)
+	wantPayloads(t, l)
+}

@@ -3,10 +3,7 @@ package storage
 import (
 	"errors"
 	"io"
-	"io/fs"
 	"testing"
-
-	"kafkalab/kafka/internal/vfs"
 )
 
 // TestSlice: a slice shows its piece of the file and nothing behind it.
@@ -54,60 +51,5 @@ func TestSlice(t *testing.T) {
 		t.Errorf("read 0 bytes: %d, %v", s.Len(), err)
 	} else {
 		s.Release()
-	}
-}
-
-// TestRollOverStaleFile: a file in the way of a roll is used when it is empty,
-// and never overwritten when it is not (KAFKA-654).
-func TestRollOverStaleFile(t *testing.T) {
-	for _, stale := range []string{"", "not ours"} {
-		fsys, _ := newTestFS()
-		_, l := openTopic(t, fsys, Config{SegmentBytes: 1})
-		mustAppend(t, l, []byte("a"))
-		put(t, fsys, segmentPath(10), []byte(stale))
-		_, err := l.Append(set([]byte("b")), 1)
-		if stale == "" {
-			if err != nil {
-				t.Fatal(err)
-			}
-			mustFlush(t, l)
-			wantPayloads(t, l, []byte("a"), []byte("b"))
-			continue
-		}
-		if err == nil || errors.Is(err, ErrOutOfService) {
-			t.Fatalf("append: %v", err)
-		}
-		wantContains(t, err.Error(), segmentPath(10), "8 bytes")
-		if got := content(t, fsys, segmentPath(10)); string(got) != stale {
-			t.Errorf("the file holds %q", got)
-		}
-	}
-}
-
-// brokenStat is a file system whose open files cannot be described.
-type brokenStat struct{ *vfs.Mem }
-
-type brokenStatFile struct{ vfs.File }
-
-func (b brokenStat) Create(name string) (vfs.File, error) {
-	f, err := b.Mem.Create(name)
-	return brokenStatFile{f}, err
-}
-
-func (brokenStatFile) Stat() (fs.FileInfo, error) { return nil, errors.New("no stat") }
-
-// TestOffsetsWithoutTime: a segment whose time is unknown does not qualify.
-func TestOffsetsWithoutTime(t *testing.T) {
-	mem, c := newTestFS()
-	var logged logBuffer
-	_, l := openTopic(t, brokenStat{mem}, Config{Clock: c, Logger: logged.logger()})
-	mustAppend(t, l, []byte("a"))
-	mustFlush(t, l)
-	if got := l.OffsetsBefore(testStart.UnixMilli()-1, 10); len(got) != 0 {
-		t.Errorf("offsets %v", got)
-	}
-	wantContains(t, logged.String(), "no stat", segmentPath(0))
-	if got := l.OffsetsBefore(testStart.UnixMilli(), 10); len(got) != 2 || got[0] != 10 {
-		t.Errorf("offsets %v", got)
 	}
 }

@@ -49,7 +49,7 @@ type segment struct {
 
 	file vfs.File     // set while refs is above 0
 	refs atomic.Int64 // holders; at 0 the file is closed
-	used atomic.Bool  // read since openFiles looked last
+	used atomic.Bool  // read again since openFiles looked last
 
 	first, last moment // of its appends; guarded by the log's mu
 
@@ -115,8 +115,7 @@ func (s *segment) open() error {
 	if err != nil {
 		return err
 	}
-	s.file = file // seen by nobody before refs says that it is there
-	s.used.Store(true)
+	s.file = file   // seen by nobody before refs says that it is there
 	s.refs.Store(2) // the caller's and that of files
 	s.files.add(s)
 	return nil
