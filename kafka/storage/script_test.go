@@ -74,10 +74,12 @@ func runScript(t *testing.T, text string) string {
 }
 
 type script struct {
-	t     *testing.T
-	fs    *vfs.Mem
-	clock *clock.Manual
-	m     *Manager
+	t      *testing.T
+	fs     *vfs.Mem
+	clock  *clock.Manual
+	m      *Manager
+	logged logBuffer
+	shown  int // bytes of logged
 }
 
 func (s *script) shut() {
@@ -99,7 +101,7 @@ func (s *script) run(args []string) string {
 	case "crash", "kill":
 		// crash: of the machine, only what was synced stays; kill: of the process.
 		old := s.fs
-		if s.fs = old.Clone(); cmd == "crash" {
+		if s.fs = old.KillClone(); cmd == "crash" {
 			s.fs = old.CrashClone(nil)
 		}
 		s.shut()
@@ -113,12 +115,16 @@ func (s *script) run(args []string) string {
 		out, err = s.read(s.int(args[0]), int(s.int(args[1])))
 	case "offsets":
 		out = fmt.Sprint(s.log().OffsetsBefore(s.int(args[0]), int(s.int(args[1]))))
-	case "advance":
-		d, perr := time.ParseDuration(args[0])
-		if perr != nil {
-			s.t.Fatal(perr)
-		}
-		s.clock.Advance(d)
+	case "advance": // time goes by
+		s.clock.Advance(s.duration(args[0]))
+	case "step": // somebody puts the clock forward or back
+		s.clock.Step(s.duration(args[0]))
+	case "retain":
+		err = s.m.Retain(testContext(s.t))
+		out = s.newLogs()
+	case "restore": // the first attempt to bring the log back into service
+		err = s.log().restore(testContext(s.t), 1)
+		out = s.newLogs()
 	case "files":
 		out, err = s.files(testDir)
 	case "damage": // damage FILE POSITION HEX
@@ -169,6 +175,27 @@ func (s *script) int(text string) int64 {
 	return n
 }
 
+func (s *script) duration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return d
+}
+
+// newLogs returns what was logged since the last call, without the times.
+func (s *script) newLogs() string {
+	text := s.logged.String()
+	fresh := text[s.shown:]
+	s.shown = len(text)
+	out := ""
+	for line := range strings.Lines(fresh) {
+		_, message, _ := strings.Cut(line, "level=")
+		out += message
+	}
+	return out
+}
+
 func (s *script) log() *Log {
 	l, err := s.m.Ensure("t", 0)
 	if err != nil {
@@ -178,8 +205,8 @@ func (s *script) log() *Log {
 }
 
 func (s *script) open(args []string) (string, error) {
-	var logged logBuffer
-	cfg := Config{FS: s.fs, Clock: s.clock, Logger: logged.logger()}
+	s.newLogs() // those of before
+	cfg := Config{FS: s.fs, Clock: s.clock, Logger: s.logged.logger(), CleanupInterval: 1 << 62}
 	for _, arg := range args {
 		switch key, value, _ := strings.Cut(arg, "="); key {
 		case "segment":
@@ -188,18 +215,19 @@ func (s *script) open(args []string) (string, error) {
 			cfg.FlushMessages = int(s.int(value))
 		case "visible":
 			cfg.Visible = VisibleAppended
+		case "roll":
+			cfg.RollInterval = s.duration(value)
+		case "retention":
+			cfg.RetentionAge = s.duration(value)
+		case "retention-size":
+			cfg.RetentionBytes = s.int(value)
 		default:
 			s.t.Fatalf("no setting %q", key)
 		}
 	}
 	var err error
 	s.m, err = Open(testContext(s.t), testDir, cfg)
-	out := ""
-	for line := range strings.Lines(logged.String()) {
-		_, message, _ := strings.Cut(line, "level=")
-		out += message
-	}
-	return out, err
+	return s.newLogs(), err
 }
 
 // append appends magic 0 messages with payloads of the given sizes as one set.
