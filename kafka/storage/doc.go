@@ -8,6 +8,7 @@
 //	    00000000000000000000.kafka     a segment: a message set, nothing else
 //	    00000000001073741930.kafka     the next one, named by its base offset
 //	    ….kafka.cut-OFFSET             what recovery cut off at OFFSET
+//	    ….kafka.stale                  what was in the way of a roll, and not ours
 //	    ….kafka.unsynced               a sync of the segment has failed, and it is to be written anew
 //
 // An offset is the byte position of a message in its log, and the position in a
@@ -62,12 +63,79 @@
 //	rewriting a whole segment                 the old one or the new one         recovers it
 //	killed after a failed sync                a mark beside the segment          writes the segment anew, the page cache having it still
 //	rewriting the topics file                 the old one, a copy                uses the old one
+//	retention, between two files              the later ones                     serves those; retention goes on
 //	deleting a topic                          folders .N.deleted                 removes them; the deletion can be repeated
 //
 // Bad is a length field below the smallest (so zeros are), an unknown magic or
 // codec, a checksum that does not match, or a message that goes beyond the end
 // of the file. What is cut is first copied to a file beside the segment, and
 // the log says so with offset and size; kafka log verify lists the copies.
+//
+// # Rolling
+//
+// An append rolls the log first when the active segment holds more than
+// [Config.SegmentBytes], or when its first append was more than
+// [Config.RollInterval] ago. By age, a log with little traffic gets new segments
+// too, and retention closed ones to delete (KAFKA-475). An empty segment is never
+// rolled (KAFKA-292).
+//
+// When a segment got its first append is known exactly as long as the process
+// lives, and is not written down. A start takes it to be when the folder of the
+// partition was changed last, which the making of a segment file does; but not
+// before the last append to the segment before, and not after the last one to
+// the segment itself. That is exact too, unless retention, a recovery or somebody
+// else has changed the folder since: then the roll comes late, at most by the
+// time from the first append to that change. So no restarts, however frequent,
+// keep a segment from being rolled. Recovery that cuts off everything leaves an
+// empty segment, whose age begins with its next append (KAFKA-596).
+//
+// # Retention
+//
+// Every [Config.CleanupInterval], and whenever [Manager.Retain] is called, each
+// log loses segments at its front: those whose last append was more than
+// [Config.RetentionAge] ago, and of what that leaves as many as it can without
+// falling below [Config.RetentionBytes] of flushed messages. By age the active
+// segment goes too; the log is rolled before, so its offsets go on, and the start
+// of a log only ever moves forward. An empty active segment stays, and by size
+// the active segment does.
+//
+// Segments leave the list first. A read that begins afterwards finds its offset
+// out of range; a reader that has a [Slice] of one gets all of it, however long
+// that takes, and with the last one the file is closed. Then the files are
+// removed, the oldest first, and the folder is synced after each, so a crash at
+// any moment leaves segments without a gap. What cannot be removed is tried again
+// the next time; until then a restart would show it again.
+//
+// How old a segment is:
+//
+//   - What this process has appended is timed with a clock that nobody can put
+//     forward or back. If the clock of the machine is put right, ages stay as they
+//     are, and the files get the right times: by the next round of retention, or
+//     by [Manager.Close]. So the next start knows them too.
+//   - For the rest there is the time of the file, as in Kafka 0.7. The first round
+//     of retention works the age out from that, one interval after the start; from
+//     then on it grows by itself. Putting the clock forward by years deletes
+//     nothing; putting it back makes segments younger, as it was ahead before.
+//   - A file from the future is not believed, as when a machine without a battery
+//     starts in 1970. Its age counts from the start of the process, until the
+//     clock has been put right and the file is in the past.
+//
+// What is left: a clock that is ahead by years from before the start until after
+// the first round cannot be told from a broker that was down for years. A crash
+// between the clock's being put right and the next round leaves files with wrong
+// times. And a folder that is copied without the times of its files is as new as
+// the copy (fault B07).
+//
+// # Closed segments
+//
+// A closed segment is opened when it is read, and at most [Config.OpenSegments]
+// of them stay open between two reads, so the number of open files does not grow
+// with the data (fault B05). A read that fails because there are too many open
+// files says so, and changes nothing.
+//
+// Nobody looks for damage in a closed segment. It does not stop a start, and what
+// is read is what the file holds, from the file to the socket: whoever takes the
+// messages out checks their CRCs (NetDB'11 §3.3), and so does [Verify].
 //
 // # I/O errors
 //
@@ -94,6 +162,9 @@
 // The log folder is locked. The process goes on after an I/O error, where 0.7
 // halted. Segments with a gap between them put one log out of service, where
 // 0.7 did not start. What recovery cuts is kept. Topics can be created with a
-// partition count and deleted. A file in the way of a roll is used if it is
-// empty, and gets another name if it is not.
+// partition count, which comes before that of the configuration, and deleted. A
+// file in the way of a roll is used if it is empty, and gets another name if it
+// is not. Ages survive restarts, that for rolling too, and do not follow a clock
+// that is put forward. Retention works for the first time one interval after the
+// start, not one minute. Not all closed segments are open.
 package storage
