@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -32,7 +31,7 @@ type workload struct {
 // run does everything and stops at the first error, which it returns.
 func (w *workload) run(ctx context.Context, fsys vfs.FS) error {
 	var err error
-	if w.m, err = Open(ctx, testDir, Config{FS: fsys, SegmentBytes: 300}); err != nil {
+	if w.m, err = Open(ctx, testDir, Config{FS: fsys, SegmentBytes: 300, noRestorer: true}); err != nil {
 		return err
 	}
 	if err := w.m.CreateTopic("c", 3); err != nil {
@@ -85,11 +84,14 @@ func (w *workload) run(ctx context.Context, fsys vfs.FS) error {
 func (w *workload) check(fsys *vfs.Mem) error {
 	ctx := testContext(w.t)
 	for range 2 {
-		m, err := Open(ctx, testDir, Config{FS: fsys, SegmentBytes: 300})
+		m, err := Open(ctx, testDir, Config{FS: fsys, SegmentBytes: 300, noRestorer: true})
 		if err != nil {
 			return err
 		}
-		err = w.checkManager(m)
+		// A sync that had failed may have left its mark.
+		if err = restoreAll(w.t, m); err == nil {
+			err = w.checkManager(m)
+		}
 		if err := errors.Join(err, m.Close(ctx)); err != nil {
 			return err
 		}
@@ -255,60 +257,6 @@ func TestShortWriteGoesOn(t *testing.T) {
 	mustAppend(t, l, want...)
 	mustFlush(t, l)
 	wantPayloads(t, l, want...)
-}
-
-// TestB04FailedSync: what a failed sync has dropped never becomes visible
-// because a later one succeeds (fault B04).
-func TestB04FailedSync(t *testing.T) {
-	fsys, _ := newTestFS()
-	var logged logBuffer
-	m := open(t, fsys, Config{SegmentBytes: 50, Logger: logged.logger()})
-	l, err := m.Ensure("t", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := m.Ensure("other", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustAppend(t, l, []byte("safe"))
-	mustFlush(t, l)
-	a := mustAppend(t, l, payload(1, 60))
-
-	fsys.SetHook(vfs.FailNth(vfs.OpSync, 1, syscall.EIO))
-	if err := l.WaitFlushed(testContext(t), a.Next); !errors.Is(err, ErrOutOfService) || !errors.Is(err, syscall.EIO) {
-		t.Fatalf("flush: %v", err)
-	}
-	for what, try := range map[string]func() error{
-		"flush":            func() error { return l.Flush(testContext(t)) },
-		"append and roll":  func() error { _, err := l.Append(set([]byte("x")), 1); return err },
-		"the log's error":  l.Err,
-		"wait for a flush": func() error { return l.WaitFlushed(testContext(t), a.Next) },
-	} {
-		if err := try(); !errors.Is(err, ErrOutOfService) {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	m.flushDirty(testContext(t)) // what the timer does
-	wantState(t, l, 0, 13, a.Next, 1)
-	wantPayloads(t, l, []byte("safe"))
-	wantContains(t, logged.String(), "partition out of service", "topic=t", "partition=0", "flushed=13", "log_end=82", "input/output error")
-	if n := strings.Count(logged.String(), "out of service"); n != 1 {
-		t.Errorf("logged %d times", n)
-	}
-
-	mustAppend(t, other, []byte("goes on"))
-	mustFlush(t, other)
-	wantPayloads(t, other, []byte("goes on"))
-
-	if err := m.Close(testContext(t)); !errors.Is(err, ErrOutOfService) {
-		t.Errorf("close: %v", err)
-	}
-	if fileSize(fsys, testDir+"/"+cleanName) >= 0 {
-		t.Error("marked as cleanly stopped")
-	}
-	_, l = openTopic(t, fsys.CrashClone(nil), Config{})
-	wantPayloads(t, l, []byte("safe"))
 }
 
 // TestB03DiskFull: failed appends are reported and leave nothing; reads go on;

@@ -151,7 +151,7 @@ func TestWaitFlushedEnds(t *testing.T) {
 // take its own, later sync for a success.
 func TestFailedSyncBesideRoll(t *testing.T) {
 	fsys, _ := newTestFS()
-	_, l := openTopic(t, fsys, Config{SegmentBytes: 5})
+	_, l := openTopic(t, fsys, Config{SegmentBytes: 5, noRestorer: true})
 	a := mustAppend(t, l, []byte("1"))
 	g := newSyncGate(t, fsys)
 	flushed, appended := make(chan error), make(chan error)

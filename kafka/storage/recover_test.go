@@ -181,8 +181,7 @@ func overwrite(t *testing.T, dir string, position int64, b []byte) {
 	}
 }
 
-// TestRecoveryCutsAtDamage has a row for each kind of bad message; vector V27 of
-// the Kafka 0.7 reference is among them.
+// TestRecoveryCutsAtDamage has a row for each kind of bad message.
 func TestRecoveryCutsAtDamage(t *testing.T) {
 	good := append(set([]byte("one")), message.Append1(nil, []byte("two"), message.CodecNone)...)
 	flip := func(at int, b byte) []byte {
@@ -207,7 +206,7 @@ func TestRecoveryCutsAtDamage(t *testing.T) {
 		{"1 byte", []byte{0}, ErrTorn},
 		{"3 bytes", []byte{0, 0, 0}, ErrTorn},
 		{"length alone", []byte{0, 0, 0, 9}, ErrTorn},
-		{"V27", []byte("garbage garbage"), ErrTorn},
+		{"text", []byte("garbage garbage"), ErrTorn},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -292,31 +291,6 @@ func TestRecoverySyncsBeforeItShows(t *testing.T) {
 	}
 	again.end(ErrClosed)
 	again.close()
-}
-
-// TestRecoveryThatCannotSave: what cannot be kept is not cut.
-func TestRecoveryThatCannotSave(t *testing.T) {
-	fsys, _ := newTestFS()
-	torn := set([]byte("a"), []byte("b"))
-	torn = torn[:len(torn)-1]
-	put(t, fsys, segmentPath(0), torn)
-	fsys.SetHook(func(op vfs.Op) error {
-		if op.Kind == vfs.OpWrite && strings.Contains(op.Path, cutSuffix) {
-			return syscall.ENOSPC
-		}
-		return nil
-	})
-	m := open(t, fsys, Config{})
-	_, err := m.Lookup([]byte("t"), 0).Append(set([]byte("c")), 1)
-	if !errors.Is(err, ErrOutOfService) || !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("append: %v", err)
-	}
-	if size := fileSize(fsys, segmentPath(0)); size != int64(len(torn)) {
-		t.Errorf("%d bytes left", size)
-	}
-	if entries, err := fsys.ReadDir(filepath.Dir(segmentPath(0))); err != nil || len(entries) != 1 {
-		t.Errorf("folder holds %v, %v", entries, err)
-	}
 }
 
 // TestRecoveryGivenUp: a start that is called off in the middle of a copy says

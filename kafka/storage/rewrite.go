@@ -62,10 +62,6 @@ func (l *Log) rewrite(ctx context.Context, s *stop, active *segment, from, end i
 	if err != nil {
 		return l.errorf("write anew from offset %d to %d: %w", from, sound, err)
 	}
-	l.removeLeftover(active.path + unsyncedSuffix)
-	if next.path != active.path {
-		l.removeLeftover(next.path + unsyncedSuffix)
-	}
 	l.resume(next, sound)
 	if from > active.base {
 		if err := cutFile(active, from); err != nil {
@@ -119,7 +115,10 @@ func (l *Log) writeAnew(ctx context.Context, active *segment, from, end int64) (
 	if err != nil {
 		return nil, false, err
 	}
+	l.removeLeftover(active.path + unsyncedSuffix)
+	l.removeLeftover(path + unsyncedSuffix) // of a roll that failed, if it is another
 	if err := fsys.SyncDir(l.dir); err != nil {
+		l.markUnsynced(path)
 		return nil, false, errors.Join(err, file.Close())
 	}
 	return newSegment(from, path, file), direct, nil
