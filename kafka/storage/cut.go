@@ -99,7 +99,7 @@ func (l *Log) cutOverlap(ctx context.Context, before, after segmentFile) (err er
 	if err := l.cfg.FS.SetTime(before.path, before.written); err != nil { // no append (fault B07)
 		return err
 	}
-	l.cfg.Logger.Warn("cut off a segment what the next one holds", slog.String("topic", l.topic), slog.Int("partition", int(l.partition)),
+	l.cfg.Logger.Warn("cut off a segment what the next one holds", l.where(),
 		slog.Int64("offset", after.base), slog.Int64("bytes", twice), slog.String("saved", saved))
 	return nil
 }

@@ -46,11 +46,20 @@ func (l *Log) WaitFlushed(ctx context.Context, end int64) error {
 // for messages too that are safe.
 func (l *Log) WaitAppended(ctx context.Context, a Appended) error {
 	err := l.WaitFlushed(ctx, a.Next)
-	if l.losses.Load() != a.losses {
+	if l.maybeLost(a) {
 		return l.errorf("%w: it has lost unflushed messages since those from offset %d to %d were appended", ErrOutOfService, a.Base, a.Next)
 	}
 	return err
 }
+
+// IsFlushed reports whether what an append has appended is flushed.
+func (l *Log) IsFlushed(a Appended) bool {
+	return l.flushed.Load() >= a.Next && !l.maybeLost(a)
+}
+
+// maybeLost reports whether the log has lost messages since an append. What was
+// flushed before is among those that it takes for lost.
+func (l *Log) maybeLost(a Appended) bool { return a.Next > a.Base && l.losses.Load() != a.losses }
 
 // Flush flushes everything that is appended now. It does nothing if that is
 // flushed already. See [Log.WaitFlushed] for errors.

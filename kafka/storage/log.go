@@ -211,7 +211,7 @@ func (l *Log) undoWrite(active *segment, position int64, cause error) error {
 // end refuses appends that begin from now on; the first cause stays. One under
 // way still succeeds, and the next sync covers it.
 func (l *Log) end(cause error) {
-	l.ended.CompareAndSwap(nil, &stop{l.errorf("%w", cause)})
+	l.ended.CompareAndSwap(nil, &stop{err: l.errorf("%w", cause)})
 }
 
 // close lets go of the segments. Syncs and readers under way hold theirs. The

@@ -222,7 +222,7 @@ func (l *Log) recover(ctx context.Context, file vfs.File, f segmentFile, unsynce
 			return loaded{}, context.Cause(ctx) // the start is given up; that says nothing about the log
 		}
 		if found.stop = left; left == nil {
-			l.cfg.Logger.Warn("cut a bad tail off the log", slog.String("topic", l.topic), slog.Int("partition", int(l.partition)),
+			l.cfg.Logger.Warn("cut a bad tail off the log", l.where(),
 				slog.Int64("offset", end), slog.Int64("bytes", f.size-s.pos), slog.String("saved", saved), slog.Any("damage", damage))
 			l.cfg.Hooks.cut(l, end, f.size-s.pos)
 		}

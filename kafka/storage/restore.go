@@ -81,7 +81,7 @@ func (l *Log) fail(s stop) error {
 		}
 		break
 	}
-	l.cfg.Logger.Error("partition out of service", slog.String("topic", l.topic), slog.Int("partition", int(l.partition)),
+	l.cfg.Logger.Error("partition out of service", l.where(),
 		slog.Int64("flushed", l.flushed.Load()), slog.Int64("log_end", l.logEnd.Load()), slog.Any("error", cause))
 	l.notify()
 	select {
@@ -316,7 +316,7 @@ func (l *Log) reload(ctx context.Context) error {
 
 // logRestored says that the log is back.
 func (l *Log) logRestored(attrs ...slog.Attr) {
-	attrs = append([]slog.Attr{slog.String("topic", l.topic), slog.Int("partition", int(l.partition))}, attrs...)
+	attrs = append([]slog.Attr{l.where()}, attrs...)
 	attrs = slices.DeleteFunc(attrs, func(a slog.Attr) bool { return a.Value.Equal(slog.StringValue("")) })
 	l.cfg.Logger.LogAttrs(context.Background(), slog.LevelWarn, "partition back in service", attrs...)
 }

@@ -49,7 +49,7 @@ func (l *Log) rewrite(ctx context.Context, s *stop, active *segment, from, end i
 	if sound < end {
 		defer func() {
 			if err == nil {
-				l.cfg.Logger.Error("unflushed messages are lost", slog.String("topic", l.topic), slog.Int("partition", int(l.partition)),
+				l.cfg.Logger.Error("unflushed messages are lost", l.where(),
 					slog.Int64("offset", sound), slog.Int64("bytes", end-sound), slog.Any("damage", damage))
 				l.cfg.Hooks.cut(l, sound, end-sound)
 			}
