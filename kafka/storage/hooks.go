@@ -5,8 +5,7 @@ import "time"
 // Hooks tell an observer, such as the metrics of a broker, what happens to the
 // logs. Each may be nil. They are called by any number of goroutines at the
 // same time, some while a lock of the log is held, so they must neither wait
-// nor call anything of this package but [Log.Topic], [Log.Partition],
-// [Log.State] and [Log.Err].
+// nor call anything of this package that takes a lock or works on files.
 type Hooks struct {
 	// Found is called once by [Open], before the first log is opened, with the
 	// number of partition folders, and whether the last stop was clean.
@@ -14,8 +13,8 @@ type Hooks struct {
 	// Opened is called by [Open] for each log, whether it can be served or not.
 	// recovered says that it had to be looked through.
 	Opened func(l *Log, recovered bool)
-	// Cut is called when recovery has cut bytes off the end of a log, from an
-	// offset on.
+	// Cut is called when bytes were cut off the end of a log, from an offset on,
+	// by Open or after a failed flush.
 	Cut func(l *Log, offset, bytes int64)
 	// Flushed is called after each sync of a segment, with the time that it
 	// took and its error.
