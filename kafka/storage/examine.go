@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
-	"kafkalab/kafka/internal/vfs"
 	"kafkalab/kafka/message"
 )
 
@@ -51,6 +51,7 @@ func (r *SegmentReport) DamagedBytes() (n int64) {
 type opener struct {
 	maxDecompressed int
 	entry           []byte // the compressed message with its header
+	inner           []byte // what is in it, for those who visit that
 }
 
 // errUnopened says that a compressed message is too large to be looked into.
@@ -93,7 +94,7 @@ type examination struct {
 
 // run reads the file. The error is that of reading it, or of ctx; what was found
 // before is in the report.
-func (x *examination) run(ctx context.Context, file vfs.File, f segmentFile) error {
+func (x *examination) run(ctx context.Context, file io.ReaderAt, f segmentFile) error {
 	r := &x.report
 	*r = SegmentReport{Path: f.path, BaseOffset: f.base, Size: f.size}
 	s := newScanner(file, f.base, f.size)

@@ -29,10 +29,12 @@ func (r *repairer) overlap(before *segmentFile, after segmentFile, last bool) (t
 	}
 	same, sound, err := r.compare(*before, after, twice)
 	if err != nil {
+		r.unsettle(*before, after)
 		return false, r.left(after.path, err)
 	}
 	if !last && after.end() <= before.end() {
 		if !same {
+			r.unsettle(*before, after)
 			m.Advice = "they hold different messages for the same offsets: move away the one that is wrong"
 			return false, r.leave(m)
 		}
@@ -40,6 +42,7 @@ func (r *repairer) overlap(before *segmentFile, after segmentFile, last bool) (t
 		return r.found(m, func() (string, error) { return r.aside(after) })
 	}
 	if !sound {
+		r.unsettle(*before, after)
 		m.Advice = "the newer one is damaged there: move away the one that is wrong"
 		return false, r.leave(m)
 	}
@@ -54,6 +57,17 @@ func (r *repairer) overlap(before *segmentFile, after segmentFile, last bool) (t
 		before.size = after.base - before.base
 	}
 	return false, err
+}
+
+// unsettle notes segments of which it is not known which one is right: none of
+// them is touched.
+func (r *repairer) unsettle(files ...segmentFile) {
+	if r.unsettled == nil {
+		r.unsettled = map[string]bool{}
+	}
+	for _, f := range files {
+		r.unsettled[f.path] = true
+	}
 }
 
 // compare looks at the first n bytes of a segment: whether they are in the one
@@ -174,9 +188,11 @@ func (r *repairer) fillGap(dir string, base, n int64) error {
 	return r.fs.SyncDir(dir)
 }
 
-// examine reads a whole segment.
+// examine reads a whole segment, from the disk: after a sync that failed, as one
+// of an earlier repair may have, the page cache shows what the disk has not (fault
+// B04).
 func (r *repairer) examine(f segmentFile) (report SegmentReport, err error) {
-	file, err := r.fs.Open(f.path)
+	file, err := r.fs.OpenUncached(f.path)
 	if err != nil {
 		return report, err
 	}
@@ -205,6 +221,8 @@ func (r *repairer) damage(f segmentFile, last bool) error {
 		m := Mend{Path: f.path, Offset: d.Offset, End: d.End, Problem: d.Err.Error()}
 		tail := last && !d.Inside && (d.End == f.end() || !r.opt.ReplaceDamaged)
 		switch {
+		case r.unsettled[f.path]:
+			m.Advice = "another segment holds the same offsets: decide first which one is right"
 		case tail:
 			return r.cutTail(f, m, report)
 		case !r.opt.ReplaceDamaged:

@@ -165,6 +165,7 @@ type repairer struct {
 
 	topic     string // of the partition at work
 	partition int32
+	unsettled map[string]bool // paths of segments that are not to be touched
 }
 
 func (r *repairer) start(p place) error {
@@ -265,6 +266,12 @@ func (r *repairer) leftOver(path string) error {
 // log mends a partition's folder. What keeps it from being read as a log is
 // told, so that the others are mended.
 func (r *repairer) log(path string) error {
+	if !r.opt.DryRun {
+		// What an earlier attempt has made may not be safe yet.
+		if err := r.fs.SyncDir(path); err != nil {
+			return r.left(path, err)
+		}
+	}
 	files, unfinished, err := listFolder(r.fs, path)
 	if err != nil {
 		return r.left(path, err)

@@ -204,7 +204,9 @@ func findFolders(path string, entries []fs.DirEntry) (place, error) {
 			ours++
 		default:
 			p.folders = append(p.folders, name)
-			ours++
+			if _, _, err := parsePartitionName(name); err == nil {
+				ours++
+			}
 		}
 	}
 	if ours == 0 {
@@ -383,6 +385,8 @@ func (w *walk) visitEntry(p *PartitionReport, f segmentFile, e scanned, payload 
 	}
 	entry.InnerOf = n
 	it := set.Iterate(e.offset)
+	it.LimitDecompressed(w.open.maxDecompressed)
+	it.ReuseBuffer(&w.open.inner)
 	for it.Next() {
 		entry.Inner++
 		entry.NextOffset = it.NextOffset()

@@ -1,10 +1,14 @@
 package storage
 
 import (
+	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -256,4 +260,174 @@ func TestWalkUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustClose(t, m)
+}
+
+// v27 is a segment of plain and compressed messages (Kafka 0.7 §2.4, V27).
+const v27 = "00000015004f673ce474657374206d65737361676520737472" + "0000001601004f673ce474657374206d65737361676520737472" +
+	"0000003f01014539a0731f8b0800000000000000636060e06464a8ca69fb989f97ca00e6089eea4a2b29cf0772b81919dc8edef85a9251949a0a000da421ea29000000" +
+	"0000000a01004adba9a06c617374"
+
+// TestWalkCompressed: the messages inside a compressed one are visited with the
+// offsets that consumers see (Kafka 0.7 §2.3), or, shallow, as they are stored.
+func TestWalkCompressed(t *testing.T) {
+	b, err := hex.DecodeString(v27)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fsys, _ := newTestFS()
+	put(t, fsys, segmentPath(0), b)
+	for _, test := range []struct {
+		opt  WalkOptions
+		want string
+	}{
+		{WalkOptions{}, `
+			0-25 "test message str"
+			25-51 "test message str"
+			51-51 1/3 "one"
+			51-51 2/3 "two"
+			51-118 3/3 "three"
+			118-132 "last"`},
+		{WalkOptions{From: 51}, `
+			51-51 1/3 "one"
+			51-51 2/3 "two"
+			51-118 3/3 "three"
+			118-132 "last"`},
+		{WalkOptions{Shallow: true, From: 25}, `
+			25-51 "test message str"
+			51-118 gzip, 57 bytes
+			118-132 "last"`},
+		{WalkOptions{MaxDecompressedBytes: 40, From: 51}, `
+			51-118 gzip, 57 bytes
+			118-132 "last"`},
+		{WalkOptions{From: 132}, ``},
+	} {
+		got := ""
+		test.opt.FS = fsys
+		r, err := Walk(testContext(t), segmentPath(0), test.opt, func(e Entry) error {
+			got += fmt.Sprintf("\n\t\t\t%d-%d ", e.Offset, e.NextOffset)
+			switch {
+			case e.Inner > 0:
+				got += fmt.Sprintf("%d/%d %q", e.Inner, e.InnerOf, e.Message.Payload)
+			case e.Codec != message.CodecNone:
+				got += fmt.Sprintf("%v, %d bytes", e.Codec, e.PayloadBytes)
+			default:
+				got += fmt.Sprintf("%q", e.Message.Payload)
+			}
+			return nil
+		})
+		if err != nil || r.Err() != nil || got != test.want {
+			t.Errorf("%+v: %v, %v, visits%s", test.opt, err, r.Err(), got)
+		}
+	}
+	for _, from := range []int64{-1, 133, 1 << 40} {
+		if _, err := Walk(testContext(t), segmentPath(0), WalkOptions{FS: fsys, From: from}, func(Entry) error { return nil }); !errors.Is(err, ErrOffsetOutOfRange) {
+			t.Errorf("from %d: %v", from, err)
+		}
+	}
+	if _, err := Walk(testContext(t), testDir+"/..", WalkOptions{FS: fsys, From: 51}, nil); err == nil {
+		t.Error("an offset in no log: no error")
+	}
+	// The middle of a message is damage, as it is to a fetch.
+	if r, err := Walk(testContext(t), segmentPath(0), WalkOptions{FS: fsys, From: 30}, func(Entry) error { return nil }); err != nil || r.Err() == nil {
+		t.Errorf("from the middle of a message: %v, %v", err, r.Err())
+	}
+	r, err := Verify(testContext(t), testDir, WalkOptions{FS: fsys})
+	if s := r.Partitions[0].Segments[0]; err != nil || s.Entries != 4 || s.Messages != 6 || s.ValidBytes != 132 || s.Unopened != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	r, err = Verify(testContext(t), testDir, WalkOptions{FS: fsys, MaxDecompressedBytes: 40})
+	if s := r.Partitions[0].Segments[0]; err != nil || s.Entries != 4 || s.Messages != 4 || s.Unopened != 1 || r.Err() != nil {
+		t.Errorf("too large to be opened: %+v, %v, %v", s, r.Err(), err)
+	}
+}
+
+// TestWalkInside: damage inside a compressed message that is sound as it is
+// stored stops consumers, so it is found.
+func TestWalkInside(t *testing.T) {
+	inner := set([]byte("one"), []byte("two"))
+	inner[len(inner)-1] ^= 1
+	bad, err := message.Compress(nil, inner, message.CodecGzip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, behind := set([]byte("before")), set([]byte("behind"))
+	fsys, _ := newTestFS()
+	put(t, fsys, segmentPath(0), bytes.Join([][]byte{before, bad, behind}, nil))
+	r, err := Verify(testContext(t), testDir, WalkOptions{FS: fsys})
+	s := r.Partitions[0].Segments[0]
+	if err != nil || s.Damage == nil || !errors.Is(s.Damage, message.ErrCRC) || s.Messages != 1 || s.Behind != 1 ||
+		len(s.Damaged) != 1 || !s.Damaged[0].Inside || s.Damaged[0].Offset != 15 || s.Damaged[0].End != 15+int64(len(bad)) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	n := 0
+	r, err = Walk(testContext(t), testDir, WalkOptions{FS: fsys}, func(Entry) error { n++; return nil })
+	if err != nil || n != 1 || !errors.Is(r.Err(), message.ErrCRC) {
+		t.Errorf("%d visits, %v, %v", n, r.Err(), err)
+	}
+	// Shallow it is sound: that is how it was stored.
+	if r, err := Verify(testContext(t), testDir, WalkOptions{FS: fsys, Shallow: true}); err != nil || r.Err() != nil {
+		t.Errorf("shallow: %v, %v", r.Err(), err)
+	}
+}
+
+// TestVerifySaysWhatIsKnown: how far a log was flushed, and what is kept beside
+// it.
+func TestVerifySaysWhatIsKnown(t *testing.T) {
+	fsys := walkLog(t) // stopped cleanly
+	a := testDir + "/a-0/"
+	last := a + segmentName(192)
+	b := content(t, fsys, last)
+	b[40] ^= 1
+	put(t, fsys, last, append(b, 0))
+	one := set([]byte("one"))
+	put(t, fsys, last+".cut-240", append(bytes.Clone(one), 1, 2))
+	put(t, fsys, last+".cut-240.2", []byte("again"))
+	put(t, fsys, a+segmentName(0)+".replaced-19", one)
+	put(t, fsys, a+segmentName(48)+".stale", append(bytes.Clone(one), one...))
+	put(t, fsys, a+segmentName(48)+".cut-50.tmp", one)
+	put(t, fsys, a+segmentName(48)+".cut-x", one)
+	r, err := Verify(testContext(t), testDir, WalkOptions{FS: fsys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := r.Partitions[0]
+	if !p.CleanStop || p.Flushed != 240 || p.Segments[len(p.Segments)-1].Damage.Offset != 211 {
+		t.Errorf("flushed up to %d, clean stop %v, damage %v", p.Flushed, p.CleanStop, p.Segments[len(p.Segments)-1].Damage)
+	}
+	want := []CutFile{
+		{a + segmentName(0) + ".replaced-19", CutReplaced, 19, 12, 1},
+		{a + segmentName(48) + ".stale", CutStale, 48, 24, 2},
+		{last + ".cut-240", CutTail, 240, 14, 1},
+		{last + ".cut-240.2", CutTail, 240, 5, 0},
+	}
+	if !slices.Equal(p.Cuts, want) {
+		t.Errorf("kept %+v", p.Cuts)
+	}
+	if err := fsys.Remove(testDir + "/" + cleanName); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = Verify(testContext(t), testDir, WalkOptions{FS: fsys}); err != nil || r.Partitions[0].CleanStop || r.Partitions[0].Flushed != 192 {
+		t.Errorf("after an unclean stop: %+v, %v", r.Partitions[0], err)
+	}
+}
+
+// TestVerifyListsSoManyPlaces and no more: a report has a bound, whatever a file
+// holds.
+func TestVerifyListsSoManyPlaces(t *testing.T) {
+	var b []byte
+	for range MaxReportedDamage + 50 {
+		b = append(b, set([]byte("x"), []byte("y"))...)
+		b[len(b)-1] ^= 1
+	}
+	fsys, _ := newTestFS()
+	put(t, fsys, segmentPath(0), b)
+	r, err := Verify(testContext(t), testDir, WalkOptions{FS: fsys})
+	s := r.Partitions[0].Segments[0]
+	if err != nil || len(s.Damaged) != MaxReportedDamage || s.Unlisted != 50 || s.Behind != MaxReportedDamage+49 {
+		t.Errorf("%d listed, %d not, %d behind, %v", len(s.Damaged), s.Unlisted, s.Behind, err)
+	}
+	fsys = fsys.Clone()
+	if r, mends := mustRepair(t, fsys, testDir, RepairOptions{ReplaceDamaged: true}); r.Left != 1 || fileSize(fsys, segmentPath(0)) != int64(len(b)) {
+		t.Errorf("%+v", mends)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"kafkalab/kafka/storage"
 )
@@ -154,7 +155,11 @@ func verifiedText(w io.Writer, r storage.Report) error {
 		}
 		for _, c := range p.Cuts {
 			fmt.Fprintf(w, "%s: %s\n", name, keptText(c))
-			cut = cut || c.Kind == storage.CutTail
+		}
+		if end, less := shorter(p, r.Running); less {
+			fmt.Fprintf(w, "%s: a clean stop left the log at offset %d, and it ends at offset %d now: what was flushed and is missing is in what was cut off, or gone\n", name, p.Flushed, end)
+		} else {
+			cut = cut || slices.ContainsFunc(p.Cuts, func(c storage.CutFile) bool { return c.Kind == storage.CutTail })
 		}
 	}
 	if cut {
@@ -165,6 +170,15 @@ func verifiedText(w io.Writer, r storage.Report) error {
 	}
 	_, err := fmt.Fprintf(w, "%d messages, %d bytes, %d segments, %d partitions\n", messages, bytes, segments, len(r.Partitions))
 	return err
+}
+
+// shorter reports whether a log ends before the end that a clean stop has left it
+// with, and where.
+func shorter(p storage.PartitionReport, running bool) (end int64, less bool) {
+	if n := len(p.Segments); n > 0 {
+		end = p.Segments[n-1].BaseOffset + p.Segments[n-1].Size
+	}
+	return end, p.CleanStop && !running && end < p.Flushed
 }
 
 // logName names a log as its folder is named.

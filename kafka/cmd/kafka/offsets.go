@@ -117,7 +117,7 @@ func (q offsetsQuery) askAll(ctx context.Context, brokers []string) ([]offsetsAn
 		case err != nil:
 			errs = append(errs, err)
 		default:
-			answers = append(answers, offsetsAnswer{b, q.topic, q.partition, offsets})
+			answers = append(answers, offsetsAnswer{b, q.topic, q.partition, append([]int64{}, offsets...)}) // none is [] in JSON
 		}
 	}
 	if len(answers) == 0 {

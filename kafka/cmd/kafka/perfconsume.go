@@ -27,9 +27,10 @@ func perfConsume(ctx context.Context, o perfOptions) (*perfResult, error) {
 	if err := errors.Join(err, watch.Close()); err != nil {
 		return nil, err
 	}
+	c := &perfConsuming{o: o, latencies: newLatencies(), begin: time.Now()}
 	progress := startProgress(o.progress, "read", o.messages*int64(o.consumers*len(partitions)), o.interval)
 	defer progress.stop()
-	c := &perfConsuming{o: o, done: &progress.done, latencies: newLatencies(), begin: time.Now()}
+	c.done = &progress.done
 	g, gctx := errgroup.WithContext(ctx)
 	for range o.consumers {
 		for i, p := range partitions {
@@ -105,10 +106,13 @@ func (r *perfReader) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.o.messages > r.read {
-		return fmt.Errorf("%s-%d holds %d messages, not %d", r.o.topic, r.partition, r.read, r.o.messages)
+	switch {
+	case r.o.messages <= r.read:
+		return nil
+	case r.o.follow:
+		return fmt.Errorf("%d messages of %d came to %s-%d, and none for %v then", r.read, r.o.messages, r.o.topic, r.partition, r.o.idleTimeout)
 	}
-	return nil
+	return fmt.Errorf("%s-%d holds %d messages, not %d", r.o.topic, r.partition, r.read, r.o.messages)
 }
 
 // errIdle ends following.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -148,7 +149,7 @@ func (p *perfProducer) planned(i int64) time.Time {
 	if p.o.rate == 0 {
 		return p.clock.now()
 	}
-	return p.begin.Add(time.Duration(float64(i) * float64(p.o.producers) / p.o.rate * float64(time.Second)))
+	return p.begin.Add(time.Duration(math.Round(float64(i) * float64(p.o.producers) * float64(time.Second) / p.o.rate)))
 }
 
 func (p *perfProducer) run(ctx context.Context) error {

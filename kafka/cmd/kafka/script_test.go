@@ -23,17 +23,23 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts replays what a user types and sees. $BROKER is a running broker,
-// whose log folder is $LOGDIR, and $NOBROKER an address where nobody listens.
+// whose log folder is $LOGDIR, $BROKER2 another one, and $NOBROKER an address
+// where nobody listens. See scriptCommands for what there is beside testscript's
+// own commands.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
-			b := kafkatest.Start(env.T().(testing.TB))
+			tb := env.T().(testing.TB)
+			b := kafkatest.Start(tb)
+			env.Values[scriptBroker{}] = b
 			env.Setenv("BROKER", b.HostPort())
 			env.Setenv("LOGDIR", b.Config.LogDir)
+			env.Setenv("BROKER2", kafkatest.Start(tb).HostPort())
 			env.Setenv("NOBROKER", "127.0.0.1:1")
 			return nil
 		},
+		Cmds:                scriptCommands,
 		RequireExplicitExec: true,
 	})
 }
