@@ -135,7 +135,7 @@ func (r *repairer) gap(before *segmentFile, after segmentFile) error {
 			"or let fillers stand in for it (accept gaps), and consumers pass over it; "+
 			"or move away the segments before offset %d, and the log begins there", name, bytesOf(missing), after.base)
 	}
-	_, err := r.found(m, func() (string, error) { return "", r.fillGap(filepath.Dir(before.path), before.end(), missing) })
+	_, err := r.found(m, func() (string, error) { return "", r.fillGap(*before, missing) })
 	return err
 }
 
@@ -147,10 +147,13 @@ func (r *repairer) tornEnd(f *segmentFile) (ok bool, err error) {
 		return false, r.left(f.path, err)
 	}
 	n := len(report.Damaged)
-	if n == 0 || report.Unlisted > 0 || report.Damaged[n-1].End != f.end() || report.Damaged[n-1].Inside {
+	if n == 0 || report.Unlisted > 0 {
 		return true, nil
 	}
 	d := report.Damaged[n-1]
+	if d.End != f.end() || d.Inside || d.Unsure {
+		return true, nil
+	}
 	m := Mend{Path: f.path, Offset: d.Offset, End: d.End, Problem: d.Err.Error(),
 		Action: fmt.Sprintf("%s cut off the end of the segment, behind which bytes are missing", bytesOf(d.Bytes()))}
 	ok, err = r.found(m, func() (string, error) { return r.cut(*f, d.Offset, true) })
@@ -160,12 +163,17 @@ func (r *repairer) tornEnd(f *segmentFile) (ok bool, err error) {
 	return ok, err
 }
 
-// fillGap makes a segment of n bytes of fillers. It takes the place of an empty
-// one, and of nothing else.
-func (r *repairer) fillGap(dir string, base, n int64) error {
-	path := filepath.Join(dir, segmentName(base))
+// fillGap makes a segment of n bytes of fillers behind another one, whose time it
+// gets. It takes the place of an empty one, and of nothing else.
+func (r *repairer) fillGap(before segmentFile, n int64) error {
+	dir := filepath.Dir(before.path)
+	path := filepath.Join(dir, segmentName(before.end()))
 	if info, err := r.fs.Stat(path); err == nil && info.Size() > 0 {
 		return fmt.Errorf("%s %w", path, errInTheWay)
+	}
+	info, err := r.fs.Stat(before.path)
+	if err != nil {
+		return err
 	}
 	temporary := path + temporarySuffix
 	if err := removeFile(r.fs, temporary); err != nil {
@@ -180,6 +188,9 @@ func (r *repairer) fillGap(dir string, base, n int64) error {
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err == nil {
+		err = r.fs.SetTime(temporary, info.ModTime())
+	}
+	if err == nil {
 		err = r.fs.Rename(temporary, path)
 	}
 	if err != nil {

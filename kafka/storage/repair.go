@@ -78,9 +78,10 @@ type RepairReport struct {
 //	names that are none of ours          nothing
 //
 // What is taken out of a log is first copied to a file beside the segment, and
-// the copy synced; what the next segment holds too needs none. A repair that is cut off by a crash can be repeated; it may
-// then make a second copy. The error is that of not getting at the log, or of
-// ctx; what could not be mended is told.
+// the copy synced; what the next segment holds too needs none. Segments keep the
+// time of their last write. A repair that is cut off by a crash can be repeated;
+// it may then make a second copy. The error is that of not getting at the log, or
+// of ctx; what could not be mended is told.
 func Repair(ctx context.Context, path string, opt RepairOptions, tell func(Mend)) (report RepairReport, err error) {
 	if opt.FS == nil {
 		opt.FS = vfs.OS()
@@ -200,12 +201,12 @@ func (r *repairer) start(p place) error {
 // returns the file with what was taken out of the log. mended says that it is
 // mended, or with DryRun would be; the error is ctx's.
 func (r *repairer) found(m Mend, do func() (saved string, err error)) (mended bool, err error) {
+	if r.ctx.Err() != nil {
+		return false, context.Cause(r.ctx) // what was found may be its doing
+	}
 	m.Topic, m.Partition = r.topic, r.partition
 	if m.Action != "" && !r.opt.DryRun {
 		m.Saved, m.Err = do()
-	}
-	if r.ctx.Err() != nil {
-		return false, context.Cause(r.ctx)
 	}
 	if mended = !m.Left(); mended {
 		r.report.Mended++
@@ -215,7 +216,10 @@ func (r *repairer) found(m Mend, do func() (saved string, err error)) (mended bo
 	if r.tell != nil {
 		r.tell(m)
 	}
-	return mended, nil
+	if r.ctx.Err() != nil {
+		err = context.Cause(r.ctx)
+	}
+	return mended, err
 }
 
 // left tells of what an operator has to see to.
