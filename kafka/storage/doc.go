@@ -10,6 +10,7 @@
 //	    ….kafka.cut-OFFSET             what recovery cut off at OFFSET
 //	    ….kafka.stale                  what was in the way of a roll, and not ours
 //	    ….kafka.unsynced               a sync of the segment has failed, and it is to be written anew
+//	    ….kafka.replaced-OFFSET        what a repair has put fillers in place of, see [Repair]
 //
 // An offset is the byte position of a message in its log, and the position in a
 // file is the offset less the segment's base. So there is no index: the list of

@@ -76,6 +76,7 @@ type RepairReport struct {
 //	an empty file in the way             removed
 //	left-overs of an interrupted write   removed, and those of a deleted topic
 //	names that are none of ours          nothing
+//	a mark of a failed sync              nothing in that log: a start of a broker writes it anew
 //
 // What is taken out of a log is first copied to a file beside the segment, and
 // the copy synced; what the next segment holds too needs none. Segments keep the
@@ -174,6 +175,9 @@ func (r *repairer) start(p place) error {
 	case p.segment != nil:
 		// Alone it may lie in any folder, and so may a folder of segments.
 		r.topic, r.partition, _ = parsePartitionName(filepath.Base(filepath.Dir(p.path)))
+		if marked, err := r.unsynced([]segmentFile{*p.segment}); marked || err != nil {
+			return err
+		}
 		return r.damage(*p.segment, isLast(r.fs, *p.segment))
 	case p.partition:
 		r.topic, r.partition, _ = parsePartitionName(filepath.Base(p.path))
@@ -285,6 +289,9 @@ func (r *repairer) log(path string) error {
 			return err
 		}
 	}
+	if marked, err := r.unsynced(files); marked || err != nil {
+		return err
+	}
 	if files, err = r.joints(files); err != nil {
 		return err
 	}
@@ -294,6 +301,20 @@ func (r *repairer) log(path string) error {
 		}
 	}
 	return nil
+}
+
+// unsynced reports whether a sync of one of the files has failed. Its log is not
+// touched, nor read past the page cache: what that still has of it the next start
+// of a broker writes anew, and nobody else can.
+func (r *repairer) unsynced(files []segmentFile) (bool, error) {
+	for _, f := range files {
+		if _, err := r.fs.Stat(f.path + unsyncedSuffix); err == nil {
+			return true, r.leave(Mend{Path: f.path, Problem: "a sync of it has failed", Advice: "start a broker, which writes it anew; whatever is wrong then can be repaired"})
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return true, r.left(f.path, err)
+		}
+	}
+	return false, nil
 }
 
 // joints mends where segments do not join, and returns the files that there are

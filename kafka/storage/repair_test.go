@@ -164,6 +164,9 @@ func TestRepair(t *testing.T) {
 			put(t, fsys, testDir+"/u-0/7.kafka", nil)
 			put(t, fsys, testDir+"/topics", []byte("nonsense\n"))
 		}), left: 3, says: []string{`"strange"`, "7.kafka", "topics"}},
+		"a sync has failed": {given: both(segments(one, join(two, three[:20])), func(t *testing.T, fsys vfs.FS) {
+			put(t, fsys, segmentPath(49)+unsyncedSuffix, nil)
+		}), opt: all, left: 1, says: []string{"start a broker, which writes it anew"}},
 		"an empty folder": {given: func(t *testing.T, fsys vfs.FS) { mkdirAll(t, fsys, testDir+"/t-0") }, opt: all, want: [][]byte{}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -35,6 +35,9 @@ type PartitionReport struct {
 	// There may be more above it.
 	Flushed   int64
 	CleanStop bool
+	// Unsynced says that a sync of the log has failed, and that the next start of a
+	// broker will write its last segment anew.
+	Unsynced bool
 	// Cuts lists what recoveries and repairs have taken out of the log and kept.
 	// A [Walk] with a visit does not look for it.
 	Cuts []CutFile

@@ -249,6 +249,10 @@ func (w *walk) partition(path string) error {
 		r.Flushed, r.CleanStop = max(r.Flushed, s.end), true
 	}
 	if w.visit == nil {
+		r.Unsynced = slices.ContainsFunc(files, func(f segmentFile) bool {
+			_, err := w.fs.Stat(f.path + unsyncedSuffix)
+			return err == nil
+		})
 		if r.Cuts, err = w.cuts(path); err != nil {
 			if w.ctx.Err() != nil {
 				return err

@@ -44,6 +44,7 @@ type verifiedPartition struct {
 	BrokerRunning bool  `json:"broker_running"`
 	Flushed       int64 `json:"flushed_at_least"`
 	CleanStop     bool  `json:"clean_stop"`
+	Unsynced      bool  `json:"unsynced,omitempty"` // a sync has failed
 }
 
 type verifiedSegment struct {
@@ -84,7 +85,7 @@ func verifiedJSON(w io.Writer, r storage.Report) error {
 			v.Topic, v.Partition = p.Topic, p.Partition
 			return writeJSON(w, v)
 		}
-		v := verified{Kind: "partition", Path: p.Path, verifiedPartition: &verifiedPartition{r.Running, p.Flushed, p.CleanStop}}
+		v := verified{Kind: "partition", Path: p.Path, verifiedPartition: &verifiedPartition{r.Running, p.Flushed, p.CleanStop, p.Unsynced}}
 		if p.Err != nil {
 			v.Error = p.Err.Error()
 		}
@@ -152,6 +153,9 @@ func verifiedText(w io.Writer, r storage.Report) error {
 		}
 		for _, g := range p.Gaps {
 			fmt.Fprintf(w, "%s: GAP: %v\n", name, g)
+		}
+		if p.Unsynced {
+			fmt.Fprintf(w, "%s: a sync of it has failed: the next start of a broker writes its last segment anew\n", name)
 		}
 		for _, c := range p.Cuts {
 			fmt.Fprintf(w, "%s: %s\n", name, keptText(c))
