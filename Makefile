@@ -1,5 +1,5 @@
 # kafkalab: "make" alone says what there is.
-# Variables: MESSAGES, REPEAT, CAP, TESTBED, SYSTEMS, SEED, OUT (see "make bench" in README.md), FUZZTIME, KILLS, POWERCUTS, STEPS.
+# Variables: MESSAGES, REPEAT, CAP, TESTBED, SYSTEMS, SEED, OUT (see "make bench" in README.md), FUZZTIME, KILLS, POWERCUTS, VOLUME, STEPS.
 
 GO      ?= go
 TESTBED ?=
@@ -12,6 +12,7 @@ OUT     ?= results/local
 FUZZTIME  ?=
 KILLS     ?= 1000
 POWERCUTS ?= 300
+VOLUME    ?= 10000000000
 STEPS     ?= 5000000
 
 testbed_flag := $(if $(TESTBED),--testbed $(TESTBED))
@@ -19,7 +20,7 @@ system_flags := $(foreach s,$(SYSTEMS),--system $(s))
 seed_flag    := $(if $(SEED),--seed $(SEED))
 
 # Those that read requests, responses and segments.
-long_fuzz    := FuzzRequests|FuzzDecoders|FuzzScanner
+long_fuzz    := FuzzRequests|FuzzDecoders|FuzzScanner|FuzzLastSegment|FuzzClosedSegment
 
 .PHONY: help build setup test race lint fuzz torture bench smoke figures compare clean
 
@@ -29,7 +30,7 @@ help: ## say what each target does
 	@echo '  make bench TESTBED=my-testbed.toml            two real hosts (template: scenarios/testbed.example.toml)'
 	@echo '  MESSAGES=10000000 CAP=none REPEAT=1 make bench   the size of the paper'
 	@echo '  FUZZTIME=1h make fuzz                            each target for an hour'
-	@echo '  KILLS=50 POWERCUTS=30 STEPS=100000 make torture  as much of it as is part of "make test"'
+	@echo '  KILLS=5000 STEPS=50000000 make torture           for a night'
 
 build: ## build bin/kafka and bin/testbed
 	$(GO) build -o bin/ ./kafka/cmd/kafka ./harness/cmd/testbed
@@ -65,6 +66,8 @@ torture: setup build ## kill a broker 1000 times, cut its power 300 times, 10 GB
 	KAFKALAB_KILLS=$(KILLS) $(GO) test -count=1 -v -timeout 4h -run '^TestKill$$' ./kafka/kafkatest/torture
 	@echo '== loss of power, $(POWERCUTS) times, and a broker that does not flush'
 	KAFKALAB_POWERCUTS=$(POWERCUTS) $(GO) test -count=1 -v -timeout 4h -run '^TestPowerLoss' ./kafka/kafkatest/disktest
+	@echo '== $(VOLUME) bytes in and out through 100 connections'
+	KAFKALAB_RESIDENT_BYTES=$(VOLUME) $(GO) test -count=1 -v -timeout 4h -run '^TestResidentMemory$$' ./kafka/broker
 	@echo '== the model of a log, $(STEPS) steps'
 	KAFKALAB_STEPS=$(STEPS) $(GO) test -count=1 -v -timeout 4h -run '^TestModel' ./kafka/storage
 

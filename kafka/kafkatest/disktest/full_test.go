@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -288,11 +289,12 @@ func (f *filling) checkPartition(partition int32, found []bool) {
 }
 
 // checkFiles looks for files that a write without room has left empty or
-// unfinished. Segments may be empty, and the lock is.
+// unfinished. Segments may be empty, the lock is, and so is the mark of a sync
+// that failed.
 func (f *filling) checkFiles() {
 	f.t.Helper()
 	err := filepath.WalkDir(f.b.Config.LogDir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() || filepath.Ext(path) == ".kafka" || e.Name() == ".lock" {
+		if err != nil || !e.Type().IsRegular() || path == filepath.Join(f.b.Config.LogDir, ".lock") || slices.Contains([]string{".kafka", ".unsynced"}, filepath.Ext(path)) {
 			return err
 		}
 		info, err := e.Info()
