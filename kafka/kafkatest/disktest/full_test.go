@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,7 +87,7 @@ func testFullDisk(t *testing.T, trying time.Duration, restart bool) {
 	b.Restart()
 	f.connect()
 	f.check(true)
-	f.checkFiles()
+	f.checkAllFiles()
 }
 
 const (
@@ -288,25 +287,46 @@ func (f *filling) checkPartition(partition int32, found []bool) {
 	}
 }
 
-// checkFiles looks for files that a write without room has left empty or
-// unfinished. Segments may be empty, the lock is, and so is the mark of a sync
-// that failed.
+// checkFiles looks for metadata files that a write without room has left empty
+// or unfinished.
 func (f *filling) checkFiles() {
 	f.t.Helper()
+	entries, err := os.ReadDir(f.b.Config.LogDir)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Type().IsRegular() {
+			f.checkFile(filepath.Join(f.b.Config.LogDir, e.Name()), e)
+		}
+	}
+}
+
+// checkAllFiles does the same for the files of partitions, at which a broker
+// that is short of room may be at work.
+func (f *filling) checkAllFiles() {
+	f.t.Helper()
 	err := filepath.WalkDir(f.b.Config.LogDir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() || path == filepath.Join(f.b.Config.LogDir, ".lock") || slices.Contains([]string{".kafka", ".unsynced"}, filepath.Ext(path)) {
-			return err
-		}
-		info, err := e.Info()
-		if err == nil && info.Size() == 0 {
-			f.t.Errorf("%s has no bytes", path)
-		}
-		if strings.HasSuffix(path, ".tmp") {
-			f.t.Errorf("%s is left over", path)
+		if err == nil && e.Type().IsRegular() {
+			f.checkFile(path, e)
 		}
 		return err
 	})
 	if err != nil {
 		f.t.Fatal(err)
+	}
+}
+
+func (f *filling) checkFile(path string, e fs.DirEntry) {
+	f.t.Helper()
+	info, err := e.Info()
+	switch {
+	case err != nil:
+		f.t.Fatal(err)
+	case e.Name() == ".lock", filepath.Ext(path) == ".kafka": // may be empty
+	case info.Size() == 0:
+		f.t.Errorf("%s has no bytes", path)
+	case strings.HasSuffix(path, ".tmp"):
+		f.t.Errorf("%s is left over", path)
 	}
 }
