@@ -160,6 +160,11 @@ func crashTable() []crashRow {
 				t.Error(err)
 			}
 		}},
+		{name: "retention, between two files", kept: abc[2:], segments: 1, states: func(t *testing.T) []*vfs.Mem {
+			return []*vfs.Mem{disk(t, map[string][]byte{segmentName(crashABEnd): crashSetC})}
+		}, then: func(t *testing.T, _ *vfs.Mem, _ *Manager, l *Log) {
+			wantState(t, l, crashABEnd, crashABEnd+509, crashABEnd+509, 1)
+		}},
 		{name: "deleting a topic", kept: ab, segments: 1, states: func(t *testing.T) []*vfs.Mem {
 			fsys := disk(t, map[string][]byte{segmentName(0): crashAB})
 			put(t, fsys, filepath.Join(testDir, ".1"+deletedSuffix, segmentName(0)), crashSetC)
@@ -431,7 +436,7 @@ func testRecoverySyncFails(t *testing.T) {
 // testRewritingWholeSegment: the new file has taken the old one's name, or not.
 func testRewritingWholeSegment(t *testing.T) {
 	rng := newRand(t)
-	fsys, m, l, all := brokenLog(t, Config{}, false)
+	fsys, m, l, all := failedLog(t, Config{}, false)
 	fsys.SetHook(func(op vfs.Op) error {
 		if op.Kind == vfs.OpSyncDir {
 			for range 10 {

@@ -307,7 +307,7 @@ func TestOneWriterManyReaders(t *testing.T) {
 	const total = 3000
 	var readers sync.WaitGroup
 	for r := range 4 {
-		readers.Go(func() { readAll(t, l, total, rand.New(rand.NewPCG(uint64(r), 0))) })
+		readers.Go(func() { readNumbered(t, l, total, rand.New(rand.NewPCG(uint64(r), 0))) })
 	}
 	for i := range total {
 		p := payload(i, i%50)
@@ -342,9 +342,9 @@ func TestOneWriterManyReaders(t *testing.T) {
 	}
 }
 
-// readAll reads a log in pieces of random size until it has seen total messages
+// readNumbered reads a log in pieces of random size until it has seen total messages
 // of increasing number.
-func readAll(t *testing.T, l *Log, total int, rng *rand.Rand) {
+func readNumbered(t *testing.T, l *Log, total int, rng *rand.Rand) {
 	var offset int64
 	var buf []byte
 	deadline := time.Now().Add(25 * time.Second)

@@ -176,7 +176,7 @@ func (r *repairer) fillGap(before segmentFile, n int64) error {
 		return err
 	}
 	temporary := path + temporarySuffix
-	if err := removeFile(r.fs, temporary); err != nil {
+	if err := removeIfThere(r.fs, temporary); err != nil {
 		return err
 	}
 	file, err := r.fs.Create(temporary)
@@ -194,7 +194,7 @@ func (r *repairer) fillGap(before segmentFile, n int64) error {
 		err = r.fs.Rename(temporary, path)
 	}
 	if err != nil {
-		return errors.Join(err, removeFile(r.fs, temporary))
+		return errors.Join(err, removeIfThere(r.fs, temporary))
 	}
 	return r.fs.SyncDir(dir)
 }

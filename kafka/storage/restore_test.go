@@ -46,9 +46,9 @@ func failSync(t testing.TB, fsys *vfs.Mem, l *Log) {
 	}
 }
 
-// brokenLog returns a log whose last flush has failed: with flushed the messages
+// failedLog returns a log whose last flush has failed: with flushed the messages
 // before it are safe, and so the segment goes on, else all of it is suspect.
-func brokenLog(t testing.TB, cfg Config, flushed bool) (*vfs.Mem, *Manager, *Log, [][]byte) {
+func failedLog(t testing.TB, cfg Config, flushed bool) (*vfs.Mem, *Manager, *Log, [][]byte) {
 	t.Helper()
 	fsys, c := newTestFS()
 	cfg.noRestorer = true
@@ -163,7 +163,7 @@ func TestB04FailedSync(t *testing.T) {
 // TestB04CloseOutOfService: what is not safe at the end is said, and the next
 // start does not take the stop for a clean one.
 func TestB04CloseOutOfService(t *testing.T) {
-	fsys, m, _, all := brokenLog(t, Config{}, true)
+	fsys, m, _, all := failedLog(t, Config{}, true)
 	if err := m.Close(testContext(t)); !errors.Is(err, ErrOutOfService) {
 		t.Errorf("close: %v", err)
 	}
@@ -179,7 +179,7 @@ func TestB04CloseOutOfService(t *testing.T) {
 // cache, and does not take them for safe.
 func TestB04KilledAfterFailedSync(t *testing.T) {
 	for _, flushed := range []bool{false, true} {
-		fsys, _, _, all := brokenLog(t, Config{}, flushed)
+		fsys, _, _, all := failedLog(t, Config{}, flushed)
 		killed := fsys.KillClone()
 		m, l := openTopic(t, killed, Config{noRestorer: true})
 		if err := l.OutOfService(); err == nil {
@@ -249,7 +249,7 @@ func TestB04ResumesByItself(t *testing.T) {
 // reports success and has done nothing does not help either.
 func TestB04LyingDisk(t *testing.T) {
 	for _, flushed := range []bool{false, true} {
-		fsys, m, l, all := brokenLog(t, Config{}, flushed)
+		fsys, m, l, all := failedLog(t, Config{}, flushed)
 		before := l.State().Watermark
 		fsys.SetHook(vfs.FailNth(vfs.OpSync, 1, vfs.ErrSyncLost))
 		err := restoreAll(t, m)
@@ -310,7 +310,7 @@ func TestB04ErrorAtEveryStepOfRewriting(t *testing.T) {
 	for _, flushed := range []bool{false, true} {
 		steps := 0
 		for n := 1; ; n++ {
-			fsys, m, l, all := brokenLog(t, Config{}, flushed)
+			fsys, m, l, all := failedLog(t, Config{}, flushed)
 			least := 0
 			if flushed {
 				least = 2
@@ -373,7 +373,7 @@ func TestB04ErrorAtEveryStepOfRewriting(t *testing.T) {
 func TestB04CrashAtEveryStepOfRewriting(t *testing.T) {
 	rng := newRand(t)
 	for _, flushed := range []bool{false, true} {
-		fsys, m, l, all := brokenLog(t, Config{}, flushed)
+		fsys, m, l, all := failedLog(t, Config{}, flushed)
 		least := 0
 		if flushed {
 			least = 2
@@ -415,7 +415,7 @@ func TestB04CrashAtEveryStepOfRewriting(t *testing.T) {
 func TestB04PageCacheGone(t *testing.T) {
 	for _, flushed := range []bool{false, true} {
 		var logged logBuffer
-		fsys, m, l, all := brokenLog(t, Config{Logger: logged.logger()}, flushed)
+		fsys, m, l, all := failedLog(t, Config{Logger: logged.logger()}, flushed)
 		s := l.State()
 		lost := Appended{Base: s.Flushed, Next: s.LogEnd}
 		if err := fsys.DropCache(segmentPath(0)); err != nil {
@@ -445,7 +445,7 @@ func TestB04PageCacheGone(t *testing.T) {
 // TestB04DamagedSource: what is sound before the damage is kept.
 func TestB04DamagedSource(t *testing.T) {
 	for _, flushed := range []bool{false, true} {
-		fsys, m, l, all := brokenLog(t, Config{}, flushed)
+		fsys, m, l, all := failedLog(t, Config{}, flushed)
 		s := l.State()
 		f, err := fsys.OpenWrite(segmentPath(0))
 		if err != nil {
@@ -470,7 +470,7 @@ func TestB04DamagedSource(t *testing.T) {
 // TestB04UnreadableSource: a place that cannot be read is tried some times before
 // it is given up.
 func TestB04UnreadableSource(t *testing.T) {
-	fsys, m, l, all := brokenLog(t, Config{}, true)
+	fsys, m, l, all := failedLog(t, Config{}, true)
 	fsys.SetHook(func(op vfs.Op) error {
 		if op.Kind == vfs.OpRead && op.Path == segmentPath(0) {
 			return syscall.EIO
@@ -493,7 +493,7 @@ func TestB04UnreadableSource(t *testing.T) {
 // TestB04VisibleAppended: what consumers have seen stays visible, unless it is
 // lost.
 func TestB04VisibleAppended(t *testing.T) {
-	fsys, m, l, all := brokenLog(t, Config{Visible: VisibleAppended}, true)
+	fsys, m, l, all := failedLog(t, Config{Visible: VisibleAppended}, true)
 	wantPayloads(t, l, all...)
 	mustRestore(t, m)
 	wantPayloads(t, l, all...)
@@ -632,7 +632,7 @@ func TestRollResumes(t *testing.T) {
 
 // TestB05TooManyOpenFilesWhileRestoring: it is tried again (fault B05).
 func TestB05TooManyOpenFilesWhileRestoring(t *testing.T) {
-	fsys, m, l, all := brokenLog(t, Config{}, true)
+	fsys, m, l, all := failedLog(t, Config{}, true)
 	for _, kind := range []vfs.OpKind{vfs.OpCreate, vfs.OpOpen, vfs.OpSyncDir} {
 		before := folderNames(t, fsys)
 		fsys.SetHook(func(op vfs.Op) error {
@@ -657,7 +657,7 @@ func TestB05TooManyOpenFilesWhileRestoring(t *testing.T) {
 // TestDeleteWhileRestoring: a deletion waits for an attempt under way, as the
 // folder may be another log's after it.
 func TestDeleteWhileRestoring(t *testing.T) {
-	fsys, m, l, _ := brokenLog(t, Config{}, true)
+	fsys, m, l, _ := failedLog(t, Config{}, true)
 	g := newSyncGate(t, fsys)
 	restored := make(chan error)
 	go func() { restored <- l.restore(testContext(t), 1) }()
