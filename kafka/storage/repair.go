@@ -284,13 +284,13 @@ func (r *repairer) log(path string) error {
 	if err != nil {
 		return r.left(path, err)
 	}
+	if marked, err := r.unsynced(files); marked || err != nil {
+		return err
+	}
 	for _, path := range unfinished {
 		if err := r.leftOver(path); err != nil {
 			return err
 		}
-	}
-	if marked, err := r.unsynced(files); marked || err != nil {
-		return err
 	}
 	if files, err = r.joints(files); err != nil {
 		return err
