@@ -165,7 +165,7 @@ func TestJavaProperties(t *testing.T) {
 	} {
 		got, err := parseJavaProperties(row.text)
 		if err != nil || !slices.Equal(got, row.want) {
-			t.Errorf("%q gives %q, %v, want %q", row.text, got, err, row.want)
+			t.Errorf("%q gives %+v, %v, want %+v", row.text, got, err, row.want)
 		}
 	}
 	for text, says := range map[string]string{
@@ -177,7 +177,7 @@ func TestJavaProperties(t *testing.T) {
 		"a\\\n\\\n\\ud83dx=1": `line 1: \ud83d is half`,
 	} {
 		if got, err := parseJavaProperties(text); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q gives %q, %v, want %q", text, got, err, says)
+			t.Errorf("%q gives %+v, %v, want %q", text, got, err, says)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func FuzzProperties(f *testing.F) {
 		}
 		got, err := parseJavaProperties(again.String())
 		if err != nil || !slices.Equal(got, properties) {
-			t.Errorf("%q became %q, %v", properties, got, err)
+			t.Errorf("%+v became %+v, %v", properties, got, err)
 		}
 	})
 }
