@@ -284,7 +284,7 @@ func TestUnfitLog(t *testing.T) {
 			put(t, fsys, testDir+"/bad-0/"+segmentName(50), set([]byte("x")))
 		}, []string{segmentName(0), segmentName(50), "40 bytes are missing"}},
 		{"overlap", func(t *testing.T, fsys *vfs.Mem) {
-			put(t, fsys, testDir+"/bad-0/"+segmentName(9), set([]byte("x")))
+			put(t, fsys, testDir+"/bad-0/"+segmentName(9), []byte("not what a rewriting leaves"))
 		}, []string{segmentName(0), segmentName(9), "1 bytes are there twice"}},
 		{"segment name", file("bad-0/10.kafka", ""), []string{"10.kafka", "20 digits"}},
 		{"negative segment name", file("bad-0/-0000000000000000001.kafka", ""), []string{"-0000000000000000001.kafka"}},
