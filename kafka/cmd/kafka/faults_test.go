@@ -79,7 +79,7 @@ func TestB10LargerThanAFetch(t *testing.T) {
 		t.Errorf("consume: status %d, %d bytes of %d: %s", status, len(out), len(want), errs)
 	}
 	status, out, errs = runTool(t.Context(), "perf", "consume", "--broker-list", b.HostPort(), "--topic", "t", "--fetch-size", "10KiB")
-	if status != 0 || !strings.HasPrefix(out, "5 messages, ") {
+	if status != 0 || !strings.HasPrefix(out, "5 messages, ") || !strings.Contains(out, "5 not from perf") {
 		t.Errorf("perf consume: status %d: %s%s", status, out, errs)
 	}
 	append1("large", 10)

@@ -128,9 +128,9 @@ func segmentJSON(s storage.SegmentReport) verified {
 // whyNothingIsGone is what an operator wants to know of what recovery cut off.
 const whyNothingIsGone = `What was cut off was never promised: recovery cuts the last segment alone, from
 the first bad message on. What had been flushed was whole on the disk, so unless
-the disk has lost it since, bad and behind it was only what had not been flushed.
-None of that was acknowledged as flushed, nor, but with --visible appended, seen
-by a consumer.
+the disk has lost it since, only what had not been flushed was bad or behind it.
+None of that was acknowledged as flushed, nor had a consumer seen it, unless the
+broker ran with --visible appended.
 `
 
 func verifiedText(w io.Writer, r storage.Report) error {

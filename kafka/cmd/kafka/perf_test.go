@@ -159,7 +159,7 @@ func TestPerfContent(t *testing.T) {
 		"one again":       {[][]byte{m0, m1, m0, m2}, false, perfContent{Doubled: 1}},
 		"damaged":         {[][]byte{m0, m1, broken, m2}, false, perfContent{Damaged: 1}},
 		"wrong time":      {[][]byte{m0, m1, when, m2}, false, perfContent{Damaged: 1}},
-		"foreign":         {[][]byte{m0, []byte("hello"), nil, m1}, false, perfContent{Foreign: 2}},
+		"foreign":         {[][]byte{m0, []byte("hello"), nil, make([]byte, 50), m1}, false, perfContent{Foreign: 3}},
 	} {
 		c := perfCheck{next: map[uint64]uint64{}, middle: test.middle}
 		for _, b := range test.payloads {

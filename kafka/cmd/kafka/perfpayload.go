@@ -9,7 +9,8 @@ import (
 
 // A payload of perf says who sent it, as which one, and when:
 //
-//	0   u64 sender, a random number
+//	0   "kp", by which others are told from it
+//	2   sender, six random bytes
 //	8   u64 sequence, from 0
 //	16  i64 when it was planned to be sent, ns since the epoch
 //	24  u32 CRC-32C of the 24 bytes before and of what follows
@@ -18,6 +19,7 @@ import (
 // The checksum is not the one of the message format, so that perf does not
 // check the broker with the broker's own check.
 const (
+	perfMark        = "kp"
 	perfSumAt       = 24
 	perfHeaderBytes = 28
 )
@@ -31,7 +33,7 @@ func perfChecksum(payload []byte) uint32 {
 
 // perfSender makes the payloads of one sender, whose messages stay in order.
 type perfSender struct {
-	id       uint64
+	id       [8]byte // with perfMark
 	sequence uint64
 }
 
@@ -41,13 +43,12 @@ const perfText = `GET /in/profile/view?id=4711&trk=nav HTTP/1.1 200 5120 "Mozill
 
 // newPerfSender returns a sender, and n payload buffers of a size.
 func newPerfSender(n, size int, text bool) (*perfSender, [][]byte) {
-	var b [8]byte
-	rand.Read(b[:]) // never fails
-	s := &perfSender{id: binary.BigEndian.Uint64(b[:])}
-	buffers, x := make([][]byte, n), s.id
+	s := &perfSender{}
+	rand.Read(s.id[copy(s.id[:], perfMark):]) // never fails
+	buffers, x := make([][]byte, n), binary.BigEndian.Uint64(s.id[:])
 	for k := range buffers {
 		buffers[k] = make([]byte, size)
-		binary.BigEndian.PutUint64(buffers[k], s.id)
+		copy(buffers[k], s.id[:])
 		for i := perfHeaderBytes; i < size; i++ {
 			if text {
 				buffers[k][i] = perfText[(i-perfHeaderBytes)%len(perfText)]
@@ -74,7 +75,7 @@ type perfContent struct {
 	Lost    int64 `json:"lost"`    // missing between two of a sender
 	Doubled int64 `json:"doubled"` // seen before
 	Damaged int64 `json:"damaged"` // checksum mismatch
-	Foreign int64 `json:"foreign"` // too short to be from perf
+	Foreign int64 `json:"foreign"` // not from perf
 }
 
 func (c *perfContent) add(d perfContent) {
@@ -97,7 +98,7 @@ type perfCheck struct {
 // payload checks one payload and returns when it was planned to be sent, in ns
 // since the epoch, or 0 when it does not say or was seen before.
 func (c *perfCheck) payload(b []byte) (plannedNs int64) {
-	if len(b) < perfHeaderBytes {
+	if len(b) < perfHeaderBytes || string(b[:len(perfMark)]) != perfMark {
 		c.Foreign++
 		return 0
 	}
