@@ -73,8 +73,9 @@ func testFullDisk(t *testing.T, trying time.Duration, restart bool) {
 			return f.produceTo(p, 1000, wire.AcksFlushed) == nil
 		})
 	}
+	w := newWeb(t, b.MetricsAddr().String())
 	eventually(t, "the broker is healthy again", func() bool {
-		status, _ := get(t, b.MetricsAddr().String(), "/healthz")
+		status, _ := w.get("/healthz")
 		return status == 200
 	})
 	for range 200 {
@@ -198,8 +199,8 @@ func (f *filling) createTopic() {
 // whether all that was promised is kept meanwhile, and the state is told.
 func (f *filling) checkStarved(trying time.Duration) {
 	f.t.Helper()
-	metrics := f.b.MetricsAddr().String()
-	told := metric(f.t, metrics, "kafka_broker_failed_produce_total")
+	w := newWeb(f.t, f.b.MetricsAddr().String())
+	told := w.metric("kafka_broker_failed_produce_total")
 	failed, refused := 0, 0.0
 	sizes := [...]int{0, 100, 20_000, 200_000}
 	end := time.Now().Add(trying)
@@ -221,14 +222,14 @@ func (f *filling) checkStarved(trying time.Duration) {
 	}
 	f.check(false)
 	f.t.Logf("%d messages failed while the disk was full", failed)
-	if told = metric(f.t, metrics, "kafka_broker_failed_produce_total") - told; told < refused {
+	if told = w.metric("kafka_broker_failed_produce_total") - told; told < refused {
 		f.t.Errorf("%v messages were refused, the metrics tell of %v", refused, told)
 	}
-	if metric(f.t, metrics, "kafka_broker_storage_errors_total") == 0 {
+	if w.metric("kafka_broker_storage_errors_total") == 0 {
 		f.t.Error("the metrics tell of no storage error")
 	}
 	eventually(f.t, "/healthz says that the disk is full", func() bool {
-		status, reasons := get(f.t, metrics, "/healthz")
+		status, reasons := w.get("/healthz")
 		return status == 503 && strings.Contains(reasons, "full")
 	})
 }

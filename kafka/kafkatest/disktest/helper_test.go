@@ -51,27 +51,39 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// get asks a broker's metrics server for a page.
-func get(t *testing.T, addr, path string) (status int, body string) {
-	t.Helper()
-	// Without keep-alive nothing of the client outlives the test.
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
-	r, err := client.Get("http://" + addr + path)
+// web is a client of a broker's metrics server, with one connection that it
+// keeps.
+type web struct {
+	t      *testing.T
+	addr   string
+	client http.Client
+}
+
+func newWeb(t *testing.T, addr string) *web {
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &web{t: t, addr: addr, client: http.Client{Transport: transport, Timeout: patience}}
+}
+
+// get asks for a page.
+func (w *web) get(path string) (status int, body string) {
+	w.t.Helper()
+	r, err := w.client.Get("http://" + w.addr + path)
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	return r.StatusCode, string(text)
 }
 
 // metric returns the sum of a metric over all its labels.
-func metric(t *testing.T, addr, name string) float64 {
-	t.Helper()
-	_, body := get(t, addr, "/metrics")
+func (w *web) metric(name string) float64 {
+	w.t.Helper()
+	status, body := w.get("/metrics")
 	sum, found := 0.0, false
 	for line := range strings.Lines(body) {
 		rest, ok := strings.CutPrefix(line, name)
@@ -80,12 +92,12 @@ func metric(t *testing.T, addr, name string) float64 {
 		}
 		v, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndexByte(rest, ' '):]), 64)
 		if err != nil {
-			t.Fatalf("metric %q: %v", line, err)
+			w.t.Fatalf("metric %q: %v", line, err)
 		}
 		sum, found = sum+v, true
 	}
 	if !found {
-		t.Fatalf("no metric %s", name)
+		w.t.Fatalf("status %d, and no metric %s: %.1000s", status, name, body)
 	}
 	return sum
 }

@@ -47,7 +47,7 @@ func TestPowerLoss(t *testing.T) {
 		m.boot()
 		m.createTopic()
 		for range 1 + rng.IntN(5) {
-			m.loseUnderLoad()
+			m.loseUnderLoad(nil)
 			m.boot()
 			report := m.check()
 			total.Add(report)
@@ -75,6 +75,21 @@ func TestPowerLoss(t *testing.T) {
 // broker whose syncs do nothing is found out.
 func TestPowerLossFindsABrokerThatDoesNotFlush(t *testing.T) {
 	needDisks(t)
+	for _, row := range []struct {
+		name string
+		sync bool
+	}{
+		// Nothing is left, not even the topic.
+		{"all is gone", false},
+		// As when the load has run for longer: the kernel has written some by
+		// itself, and the newest messages are gone.
+		{"the newest are gone", true},
+	} {
+		t.Run(row.name, func(t *testing.T) { findLiar(t, row.sync) })
+	}
+}
+
+func findLiar(t *testing.T, sync bool) {
 	seed, rng := random(t)
 	program, err := os.Executable()
 	if err != nil {
@@ -89,15 +104,23 @@ func TestPowerLossFindsABrokerThatDoesNotFlush(t *testing.T) {
 		m := &machine{t: t, d: d, program: program, rng: rng, ledger: torture.NewLedger(seed + try)}
 		m.boot()
 		m.createTopic()
-		m.loseUnderLoad()
+		m.loseUnderLoad(func(load *torture.Load) {
+			if !sync {
+				return
+			}
+			if err := unix.Syncfs(int(d.root.Fd())); err != nil {
+				t.Fatal(err)
+			}
+			m.waitFlushed(load, load.Acked(torture.Flushed)+1)
+		})
 		if err := m.tryBoot(); err != nil {
 			t.Logf("found out: the next broker does not start: %v", err)
 			return
 		}
 		report := m.check()
 		m.broker.Kill()
-		if err := report.Err(); err != nil && report.Levels[torture.Flushed].LostAcked > 0 {
-			t.Logf("found out:\n%v\n%s", err, report)
+		if err := report.Err(); err != nil && (!sync || report.Levels[torture.Flushed].LostAcked > 0) {
+			t.Logf("found out: %s, …\n%s", report.Problems[0], report)
 			return
 		}
 		t.Logf("not found out the %d. time: %v\n%s", try+1, report.Err(), report)
@@ -164,8 +187,9 @@ func (m *machine) createTopic() {
 }
 
 // loseUnderLoad loads the broker and takes the power away at some moment. The
-// broker may see that for a moment before it is gone too.
-func (m *machine) loseUnderLoad() {
+// broker may see that for a moment before it is gone too. meanwhile, if given, is
+// called when the load runs.
+func (m *machine) loseUnderLoad(meanwhile func(*torture.Load)) {
 	m.t.Helper()
 	load := m.ledger.StartLoad(m.broker.Addr(), torture.LoadConfig{
 		Streams:         1 + m.rng.IntN(2),
@@ -175,10 +199,9 @@ func (m *machine) loseUnderLoad() {
 		Seed:            m.rng.Uint64(),
 	})
 	defer load.Stop()
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
-	defer cancel()
-	if err := load.WaitAcked(ctx, torture.Flushed, 1); err != nil {
-		m.t.Fatalf("%v\n%s", err, m.broker.Log())
+	m.waitFlushed(load, 1)
+	if meanwhile != nil {
+		meanwhile(load)
 	}
 	time.Sleep(time.Duration(m.rng.Int64N(int64(maxLoadTime)))) // to no state: to any moment
 	load.CrashAhead()
@@ -188,6 +211,16 @@ func (m *machine) loseUnderLoad() {
 	load.Stop()
 	m.lost, m.logBefore = m.options, m.broker.Log()
 	m.d.restorePower()
+}
+
+// waitFlushed waits until so many messages were acknowledged as flushed.
+func (m *machine) waitFlushed(load *torture.Load, messages int64) {
+	m.t.Helper()
+	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	defer cancel()
+	if err := load.WaitAcked(ctx, torture.Flushed, messages); err != nil {
+		m.t.Fatalf("%v\n%s", err, m.broker.Log())
+	}
 }
 
 // check compares what is there with what was promised before the loss.
