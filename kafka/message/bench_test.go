@@ -78,3 +78,14 @@ func BenchmarkCodecs(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkCheckOne is [BenchmarkCheck] for a request of one message.
+func BenchmarkCheckOne(b *testing.B) {
+	set := Append(nil, make([]byte, 200))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, n, err := Check(set, Limits{MaxPayload: 1_000_000}); n != 1 || err != nil {
+			b.Fatal(n, err)
+		}
+	}
+}
