@@ -62,7 +62,10 @@ func (s *Slice) Release() {
 //
 // It takes no lock and allocates nothing, unless the segment's file has to be
 // opened first: see [Config.OpenSegments]. The error is [ErrOffsetOutOfRange],
-// that of opening the file, or [Log.Err] when the log has ended.
+// that of opening the file, or [Log.Err] when the log has ended. It is
+// [ErrOutOfService] for an offset beyond the watermark that may be visible again
+// when the log is back in service: readers must not be led to think that it is
+// gone.
 func (l *Log) Read(offset int64, maxBytes int) (Slice, error) {
 	if maxBytes < 0 {
 		return Slice{}, l.errorf("read %d bytes: give 0 or more", maxBytes)
@@ -72,6 +75,9 @@ func (l *Log) Read(offset int64, maxBytes int) (Slice, error) {
 		list := *l.segments.Load()
 		if len(list) == 0 {
 			return Slice{}, l.Err()
+		}
+		if s := l.failed.Load(); s != nil && offset > end && offset <= l.logEnd.Load() {
+			return Slice{}, s.err
 		}
 		if offset < list[0].base || offset > end {
 			return Slice{}, l.errorf("%w: %d is not within %d to %d", ErrOffsetOutOfRange, offset, list[0].base, end)

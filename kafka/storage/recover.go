@@ -111,16 +111,24 @@ func findGaps(files []segmentFile) []Gap {
 }
 
 // openLog opens the log in a partition folder and, unless the last stop was
-// clean, recovers it. When the log cannot be served, or only read from, it
-// returns it nevertheless, out of service: see restore.
+// clean, recovers it. A segment that no sync can vouch for is written anew at
+// once, so that what was visible before is visible from the start. When the log
+// cannot be served, or only read from, it is returned nevertheless, out of
+// service, for the restorer to try again.
 func openLog(ctx context.Context, cfg *Config, topic string, partition int32, dir string, clean bool) (*Log, error) {
 	l := newLog(cfg, topic, partition, dir)
 	found, err := l.load(ctx, clean)
 	switch {
 	case err == nil:
 		l.start(found.list, found.flushed, found.end)
-		if found.stop != nil {
-			_ = l.fail(*found.stop) // the log keeps and reports it
+		if found.stop == nil {
+			return l, nil
+		}
+		_ = l.fail(*found.stop) // the log keeps and reports it
+		if found.stop.mend == mendRewrite && l.restore(ctx, 1) != nil && ctx.Err() != nil {
+			l.end(ErrClosed)
+			l.close()
+			return nil, context.Cause(ctx) // the start is given up
 		}
 		return l, nil
 	case atFileLimit(err):
@@ -203,7 +211,7 @@ func (l *Log) load(ctx context.Context, clean bool) (loaded, error) {
 // The sync comes before anybody sees the end: what was read just now may have
 // come from a page cache that a process outlives and a machine does not.
 //
-// What cannot be done now is left to restore, with the log out of service but
+// What cannot be done here is left to restore, with the log out of service but
 // readable as far as it is safe: a tail that cannot be saved, for lack of room
 // say, or cut, and a sync that fails, or that did so before the last stop, which
 // unsynced says. Which messages are safe is not known then, so all of the segment

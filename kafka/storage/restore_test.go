@@ -181,13 +181,30 @@ func TestB04KilledAfterFailedSync(t *testing.T) {
 	for _, flushed := range []bool{false, true} {
 		fsys, _, _, all := failedLog(t, Config{}, flushed)
 		killed := fsys.KillClone()
+		killed.SetHook(func(op vfs.Op) error {
+			if op.Kind == vfs.OpWrite {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
 		m, l := openTopic(t, killed, Config{noRestorer: true})
 		if err := l.OutOfService(); err == nil {
 			t.Fatal("in service")
 		}
-		if s := l.State(); s.Watermark != 0 {
-			t.Errorf("visible up to %d", s.Watermark)
+		s := l.State()
+		if s.Watermark != 0 || s.LogEnd == 0 {
+			t.Errorf("%+v", s)
 		}
+		// The messages are not gone, and whoever asks for them must not think so.
+		for _, offset := range []int64{1, s.LogEnd} {
+			if _, err := l.Read(offset, 100); !errors.Is(err, ErrOutOfService) || errors.Is(err, ErrOffsetOutOfRange) {
+				t.Errorf("read at offset %d: %v", offset, err)
+			}
+		}
+		if _, err := l.Read(s.LogEnd+1, 100); !errors.Is(err, ErrOffsetOutOfRange) {
+			t.Errorf("read beyond the end: %v", err)
+		}
+		killed.SetHook(nil)
 		mustRestore(t, m)
 		wantPayloads(t, l, all...)
 		m2, l2 := openTopic(t, killed.CrashClone(nil), Config{noRestorer: true})
@@ -607,7 +624,7 @@ func TestRollResumes(t *testing.T) {
 		t.Fatalf("append: %v", err)
 	}
 	wantState(t, l, 0, 10, 10, 1)
-	killed := fsys.KillClone()
+	killed := fsys.KillClone() // now, as the mark is
 	mustRestore(t, m)
 	wantState(t, l, 0, 10, 10, 2)
 	if got, want := folderNames(t, fsys), segmentName(0)+" "+segmentName(10); got != want {
@@ -620,11 +637,9 @@ func TestRollResumes(t *testing.T) {
 	mustClose(t, m)
 
 	// The next process does not trust the folder either.
-	m, l = openTopic(t, killed, Config{SegmentBytes: 1, noRestorer: true})
-	if l.OutOfService() == nil {
-		t.Error("in service")
-	}
-	mustRestore(t, m)
+	var logged logBuffer
+	m, l = openTopic(t, killed, Config{SegmentBytes: 1, noRestorer: true, Logger: logged.logger()})
+	wantContains(t, logged.String(), "a sync failed before the last stop", "partition back in service")
 	mustAppend(t, l, []byte("b"))
 	mustFlush(t, l)
 	wantPayloads(t, l, []byte("a"), []byte("b"))
