@@ -160,15 +160,20 @@ func (l *Log) flushTo(active *segment, end int64) error {
 	if s := l.failed.Load(); s != nil {
 		return s.err
 	}
-	if end <= l.flushed.Load() {
+	// A cut must be safe before another segment follows: a crash could bring back
+	// what was cut off, and the segment would reach into the next one.
+	if shortened := l.shortened.Swap(false); end <= l.flushed.Load() && !shortened {
 		return nil
 	}
-	began := l.cfg.Clock.Now()
+	began := l.cfg.Clock.Elapsed()
 	err := active.file.Sync()
-	l.cfg.Hooks.flushed(l, l.cfg.Clock.Now().Sub(began), err)
+	l.cfg.Hooks.flushed(l, l.cfg.Clock.Elapsed()-began, err)
 	if err != nil {
 		l.markUnsynced(active.path)
 		return l.fail(stop{mend: mendRewrite, err: fmt.Errorf("flush up to offset %d: %w", end, err)})
+	}
+	if end <= l.flushed.Load() {
+		return nil
 	}
 	l.flushed.Store(end)
 	if l.cfg.Visible == VisibleFlushed {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"kafkalab/kafka/internal/vfs"
@@ -57,21 +58,40 @@ func Open(ctx context.Context, dir string, cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-// makeFolder makes a folder and those above it that are missing, safe from a
-// crash: without that everything flushed into it could vanish with its name.
+// makeFolder makes the log folder and those above it that are missing, safe from
+// a crash: without that everything flushed into it could vanish with its name.
+//
+// A folder that no broker has locked yet may have been made just now, by its
+// user or by a start that was cut off. So what is above it is synced then too, as
+// far as it may be opened.
 func makeFolder(fsys vfs.FS, dir string) error {
-	_, err := fsys.Stat(dir)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err // a file of that name is found when the lock is made in it
+	if _, err := fsys.Stat(filepath.Join(dir, lockName)); !errors.Is(err, fs.ErrNotExist) {
+		return nil // what is wrong is found when the lock is taken
 	}
-	parent := filepath.Dir(dir)
-	if err := makeFolder(fsys, parent); err != nil {
+	if err := makeFolders(fsys, dir); err != nil {
+		return err
+	}
+	for above := filepath.Dir(dir); ; above = filepath.Dir(above) {
+		if err := fsys.SyncDir(above); err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EINVAL) {
+			return err
+		}
+		if above == filepath.Dir(above) {
+			return nil
+		}
+	}
+}
+
+func makeFolders(fsys vfs.FS, dir string) error {
+	if _, err := fsys.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := makeFolders(fsys, filepath.Dir(dir)); err != nil {
 		return err
 	}
 	if err := fsys.Mkdir(dir); err != nil && !isExist(err) {
 		return err
 	}
-	return fsys.SyncDir(parent)
+	return nil
 }
 
 // load reads everything in the log folder.

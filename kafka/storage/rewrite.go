@@ -64,7 +64,12 @@ func (l *Log) rewrite(ctx context.Context, s *stop, active *segment, from, end i
 	}
 	l.resume(next, sound)
 	if from > active.base {
-		if err := cutFile(active, from); err != nil {
+		// Synced, as a crash could bring back what was cut off.
+		err := cutFile(active, from)
+		if err == nil {
+			err = active.file.Sync()
+		}
+		if err != nil {
 			l.cfg.Logger.Warn("segment holds what the next one holds too: the next start cuts that off",
 				l.where(), slog.String("segment", active.path), slog.Int64("offset", from), slog.Any("error", err))
 		}
