@@ -66,14 +66,22 @@ func passing(err error) bool {
 func (s *Server) admit(tcp *net.TCPConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	full := s.cfg.MaxConnections > 0 && len(s.conns) >= s.cfg.MaxConnections
-	if full || s.stopping.Load() {
+	if s.stopping.Load() {
 		tcp.Close()
-		if full {
-			s.metrics.refusedConns.Inc()
-			s.acceptLog.log(s.log, slog.LevelWarn, "connection refused: too many are open",
-				"peer", tcp.RemoteAddr().String(), "limit", s.cfg.MaxConnections)
-		}
+		return
+	}
+	addr := tcp.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap().WithZone("")
+	limit, whose := s.cfg.MaxConnections, "all"
+	full := limit > 0 && len(s.conns) >= limit
+	if !full {
+		limit, whose = s.cfg.MaxConnectionsPerAddress, addr.String()
+		full = limit > 0 && s.perAddr[addr] >= limit
+	}
+	if full {
+		tcp.Close()
+		s.metrics.refusedConns.Inc()
+		s.acceptLog.log(s.log, slog.LevelWarn, "connection refused: too many are open",
+			"peer", tcp.RemoteAddr().String(), "open_of", whose, "limit", limit)
 		return
 	}
 	c, err := s.newConn(tcp)
@@ -82,7 +90,9 @@ func (s *Server) admit(tcp *net.TCPConn) {
 		s.acceptLog.log(s.log, slog.LevelWarn, "connection not served", "peer", tcp.RemoteAddr().String(), "error", err)
 		return
 	}
+	c.addr = addr
 	s.conns[c] = struct{}{}
+	s.perAddr[addr]++
 	s.metrics.connsOpened.Inc()
 	s.metrics.conns.Inc()
 	s.serving.Add(1)
@@ -96,12 +106,19 @@ func (s *Server) admit(tcp *net.TCPConn) {
 func (s *Server) ended(c *conn, err error) {
 	s.mu.Lock()
 	delete(s.conns, c)
+	if s.perAddr[c.addr]--; s.perAddr[c.addr] == 0 {
+		delete(s.perAddr, c.addr)
+	}
 	s.mu.Unlock()
 	s.metrics.conns.Dec()
 	var refused *refusedError
 	switch {
+	case c.evicted.Load():
+		s.stalledLog.log(c.log, slog.LevelWarn, "connection closed: it stood still while others waited for the memory that it held", "error", err)
+	case errors.Is(err, errNoMemory):
+		s.stalledLog.log(c.log, slog.LevelWarn, "connection closed: raise --max-request-memory, or let fewer clients send large requests at once", "error", err)
 	case errors.As(err, &refused):
-		s.refusedLog.log(c.log, slog.LevelWarn, "connection closed because of what it sent", "error", err)
+		s.refusedLog.log(c.log, slog.LevelWarn, "connection closed because of what it sent", append(refused.where, "error", err)...)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		s.metrics.timedOutConns.Inc()
 		c.log.Info("connection closed: it stood still", "error", err)

@@ -19,7 +19,8 @@ func (c *conn) offsets(body []byte, _ int) error {
 	log, code := c.srv.lookup(o.Topic, o.Partition)
 	if code != wire.CodeNone || o.MaxCount < 0 {
 		c.srv.metrics.fetchErrors.Inc()
-		return &refusedError{fmt.Errorf("offsets of topic %.60q partition %d, at most %d: %w", o.Topic, o.Partition, o.MaxCount, refusal(code))}
+		err = fmt.Errorf("offsets of topic %.60q partition %d, at most %d: %w", o.Topic, o.Partition, o.MaxCount, refusal(code))
+		return &refusedError{err: err, where: place(o.Topic, o.Partition)}
 	}
 	var offsets []int64
 	switch {
@@ -38,64 +39,82 @@ func refusal(code wire.Code) error {
 	return code
 }
 
-// maxTopicStates bounds the partitions that one answer describes. Who has more
-// asks for some topics at a time.
-const maxTopicStates = 1 << 18
-
 // topics describes the named topics, or all. When one is not there the code
-// says so, and the others are described nevertheless.
+// says so, and the others are described nevertheless. The answer is sent while
+// it is made, so that a hundred thousand partitions take no more memory than
+// one; only what the size field of an answer cannot say is refused.
 func (c *conn) topics(body []byte, _ int) error {
 	wanted, err := wire.ParseTopics(body)
 	if err != nil {
 		return c.badFrame(err)
 	}
-	all := c.srv.logs.Topics()
-	names, code := all, wire.CodeNone
-	if len(wanted) > 0 {
-		const exists, listed = 1, 2
-		known := make(map[string]int, len(all))
-		for _, name := range all {
-			known[name] = exists
-		}
-		names = nil
-		for _, name := range wanted {
-			switch known[string(name)] {
-			case exists:
-				names = append(names, string(name))
-				known[string(name)] = listed // one that is named again is described once
-			case listed:
-			default:
-				code = wire.CodeNoSuchTopic
-			}
-		}
+	names, code := c.topicNames(wanted)
+	// The number of partitions is fixed here: whatever becomes of a topic
+	// meanwhile, the answer has the size that its beginning says.
+	counts := make([]int32, len(names))
+	partitions, size := 0, wire.TopicCountSize
+	for i, name := range names {
+		counts[i] = c.srv.logs.Partitions([]byte(name))
+		partitions += int(counts[i])
+		size += int(counts[i]) * wire.TopicStateSize(name)
 	}
-	total := 0
-	for _, name := range names {
-		if total += int(c.srv.logs.Partitions([]byte(name))); total > maxTopicStates {
-			return c.answer(wire.CodeBadArgument, nil)
+	if size > maxAnswerBytes-wire.CodeSize {
+		return c.answer(wire.CodeBadArgument, nil)
+	}
+	c.gathered = wire.AppendResponseHeader(c.gathered, code, size)
+	c.gathered = wire.AppendTopicCount(c.gathered, partitions)
+	for i, name := range names {
+		if err := c.sendStates(name, counts[i]); err != nil {
+			return err
 		}
 	}
-	states := make([]wire.TopicState, 0, total)
-	for _, name := range names {
-		states = c.srv.appendStates(states, name)
-	}
-	return c.answer(code, wire.AppendTopicStates(nil, states))
+	return nil
 }
 
-// appendStates appends the state of every partition of a topic, those without
-// a log being empty.
-func (s *Server) appendStates(dst []wire.TopicState, topic string) []wire.TopicState {
+// topicNames returns those of the wanted topics that are there, each once, or
+// all when none is named.
+func (c *conn) topicNames(wanted [][]byte) (names []string, code wire.Code) {
+	all := c.srv.logs.Topics()
+	if len(wanted) == 0 {
+		return all, wire.CodeNone
+	}
+	const exists, listed = 1, 2
+	known := make(map[string]int, len(all))
+	for _, name := range all {
+		known[name] = exists
+	}
+	for _, name := range wanted {
+		switch known[string(name)] {
+		case exists:
+			names = append(names, string(name))
+			known[string(name)] = listed // one that is named again is described once
+		case listed:
+		default:
+			code = wire.CodeNoSuchTopic
+		}
+	}
+	return names, code
+}
+
+// sendStates gathers the states of so many partitions of a topic, and sends
+// them as they become many. Those without a log are empty.
+func (c *conn) sendStates(topic string, partitions int32) error {
 	name := []byte(topic)
-	for p := range s.logs.Partitions(name) {
+	for p := range partitions {
 		t := wire.TopicState{Topic: topic, Partition: p}
-		if log := s.logs.Lookup(name, p); log != nil {
+		if log := c.srv.logs.Lookup(name, p); log != nil {
 			st := log.State()
 			t.First, t.Watermark, t.LogEnd = st.First, st.Watermark, st.LogEnd
 			t.Segments, t.Bytes = int32(st.Segments), st.Bytes
 		}
-		dst = append(dst, t)
+		c.gathered = wire.AppendTopicState(c.gathered, t)
+		if len(c.gathered) >= sendAt {
+			if err := c.sendGathered(); err != nil {
+				return err
+			}
+		}
 	}
-	return dst
+	return nil
 }
 
 func (c *conn) createTopic(body []byte, _ int) error {

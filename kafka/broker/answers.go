@@ -27,11 +27,11 @@ type pendingAnswer struct {
 	began    time.Time // when the request was read
 }
 
-// startFlush begins to wait for everything before end to be flushed, which
+// startFlush begins to wait for what was appended to be flushed, which
 // starts a flush or joins one. The wait ends with the connection. It returns
 // nil when that is flushed already.
-func (c *conn) startFlush(log *storage.Log, end int64) *flushWait {
-	if log.State().Flushed >= end {
+func (c *conn) startFlush(log *storage.Log, at storage.Appended) *flushWait {
+	if log.IsFlushed(at) {
 		return nil
 	}
 	f := &flushWait{done: make(chan struct{})}
@@ -39,8 +39,8 @@ func (c *conn) startFlush(log *storage.Log, end int64) *flushWait {
 	go func() {
 		defer c.tasks.Done()
 		defer close(f.done)
-		if f.err = log.WaitFlushed(c.ctx, end); f.err != nil {
-			c.storageFailed("flush", []byte(log.Topic()), log.Partition(), f.err)
+		if f.err = log.WaitAppended(c.ctx, at); f.err != nil {
+			c.storageFailed("flush", []byte(log.Topic()), log.Partition(), f.err, "offset", at.Next)
 		}
 	}()
 	return f

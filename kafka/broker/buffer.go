@@ -1,60 +1,54 @@
 package broker
 
-import "sync/atomic"
-
-// Sizes of pooled buffers, in bytes. Each class is four times the one before.
+// Sizes of read buffers, in bytes.
 const (
 	smallestBuffer = 16 << 10
-	largestBuffer  = 1 << 20
-	bufferClasses  = 4
-	copyClass      = 2 // 256 KiB: what the copy path of a fetch moves at once
+	// largestBuffer has room for a set of 1 MiB and the request around it.
+	largestBuffer = 1<<20 + 8<<10
+	bufferClasses = 4
+	copyClass     = 2 // what the copy path of a fetch moves at once
+	// noClass marks a buffer that was made for one request.
+	noClass = -1
 )
 
-// maxLargeBuffers bounds how many buffers of the largest class are in use at
-// once; beyond it a connection reads into the class below. So ten thousand
-// busy connections do not claim 10 GiB.
-const maxLargeBuffers = 128
-
-// bufferPool keeps buffers that are not in use. It is bounded, and unlike a
-// sync.Pool not emptied by the garbage collector, so that a steady load
-// allocates nothing. Its methods may be called concurrently.
-type bufferPool struct {
-	free  [bufferClasses]chan []byte
-	large atomic.Int64 // buffers of the largest class in use
+// classSize is the size of the buffers of a class.
+func classSize(class int) int {
+	return [bufferClasses]int{smallestBuffer, 64 << 10, 256 << 10, largestBuffer}[class]
 }
 
-func newBufferPool() *bufferPool {
-	p := &bufferPool{}
-	for class, keep := range [bufferClasses]int{256, 64, 32, 16} {
-		p.free[class] = make(chan []byte, keep)
+// classFor is the class whose buffers hold n bytes, at most largestBuffer.
+func classFor(n int) int {
+	class := 0
+	for classSize(class) < n {
+		class++
 	}
-	return p
+	return class
 }
 
-// get returns a buffer of the class, or of the one below when too many of the
-// largest are in use, and its class, which put wants back.
-func (p *bufferPool) get(class int) ([]byte, int) {
-	if class == bufferClasses-1 && p.large.Add(1) > maxLargeBuffers {
-		p.large.Add(-1)
-		class--
-	}
-	select {
-	case b := <-p.free[class]:
-		return b, class
-	default:
-		return make([]byte, classSize(class)), class
-	}
+// home says where the memory of a buffer comes from.
+type home int8
+
+const (
+	noHome home = iota // there is no buffer
+	inHeap             // always of the smallest class
+	inArena
+	inMapping // of its own
+)
+
+// buffer is memory that a connection reads into or copies through. The zero
+// value is none.
+type buffer struct {
+	b       []byte
+	home    home
+	class   int
+	first   int // its first unit in the arena
+	counted int // of a mapping: how many of its bytes may be used so far
 }
 
-// put takes a buffer back that get returned with this class.
-func (p *bufferPool) put(b []byte, class int) {
-	if class == bufferClasses-1 {
-		p.large.Add(-1)
+// usable is the part of the buffer that may be used.
+func (b *buffer) usable() []byte {
+	if b.home == inMapping {
+		return b.b[:b.counted]
 	}
-	select {
-	case p.free[class] <- b:
-	default: // enough are kept; the garbage collector takes it
-	}
+	return b.b
 }
-
-func classSize(class int) int { return smallestBuffer << (2 * class) }

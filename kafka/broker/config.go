@@ -33,8 +33,10 @@ type Config struct {
 	MaxDecompressedBytes int
 	// MaxRequestBytes bounds the size field of a request (inclusive).
 	MaxRequestBytes int
-	// MaxRequestMemoryBytes bounds the read buffers of all connections
-	// together. 0 is no bound.
+	// MaxRequestMemoryBytes bounds the read buffers of all connections together,
+	// but for 16 KiB each and one request that is larger than all there is.
+	// Requests beyond it wait for one another, no longer than ReadTimeout. 0 is no
+	// bound.
 	MaxRequestMemoryBytes int64
 	// MaxConnections bounds the connections open at once, and
 	// MaxConnectionsPerAddress those from one IP address; one more is accepted

@@ -7,11 +7,13 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"kafkalab/kafka/message"
 	"kafkalab/kafka/storage"
 	"kafkalab/kafka/wire"
 )
@@ -26,11 +28,15 @@ type conn struct {
 	srv    *Server
 	log    *slog.Logger
 	peer   string
+	addr   netip.Addr      // of the peer, as connections are counted by
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
 
 	in  reader
 	out sender // see sender: handed to the answerer while answers are pending
+
+	holder  holder // of the server's memory; see there
+	evicted atomic.Bool
 
 	// gathered are answers that are not sent yet. It is empty while answers
 	// are pending, since those come first.
@@ -56,6 +62,7 @@ type conn struct {
 	produces []wire.Produce
 	fetches  []wire.Fetch
 	parts    []part
+	parked   []byte // body of a WaitFetch that waits
 	watch    watch
 }
 
@@ -70,7 +77,7 @@ func (s *Server) newConn(tcp *net.TCPConn) (*conn, error) {
 		log:  s.log.With("peer", peer),
 		peer: peer,
 		in: reader{
-			tcp: tcp, raw: raw, pool: s.buffers,
+			tcp: tcp, raw: raw, memory: s.memory,
 			maxRequest:  s.cfg.MaxRequestBytes,
 			readTimeout: s.cfg.ReadTimeout,
 			idleTimeout: s.cfg.IdleTimeout,
@@ -81,6 +88,9 @@ func (s *Server) newConn(tcp *net.TCPConn) (*conn, error) {
 		idle: make(chan struct{}, 1),
 	}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
+	c.holder.done, c.holder.ready = c.ctx.Done(), make(chan struct{}, 1)
+	c.holder.still, c.holder.evict = c.still, c.evict
+	c.in.holder, c.out.holder = &c.holder, &c.holder
 	c.in.init()
 	c.out.init()
 	return c, nil
@@ -95,15 +105,25 @@ func (c *conn) close() {
 // run serves the connection until it ends, and leaves nothing behind.
 func (c *conn) run() {
 	err := c.serve()
-	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, errStopping) {
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, errStopping) || errors.Is(err, errNoMemory) {
 		// Answers to what was asked before the end are still due. A peer that
 		// is gone makes their sending fail, which ends the wait.
 		c.finishAnswers()
 	}
+	c.in.release()
+	if c.brokenOff(err) {
+		c.in.linger(c.srv.lingerBy())
+	}
 	c.close()
 	c.tasks.Wait()
-	c.in.release()
 	c.srv.ended(c, err)
+}
+
+// brokenOff reports whether this side ends the connection while its peer may be
+// sending.
+func (c *conn) brokenOff(err error) bool {
+	var refused *refusedError
+	return c.ctx.Err() == nil && (c.in.cutShort || errors.As(err, &refused))
 }
 
 // serve handles requests until the peer closes, which is io.EOF, or something
@@ -204,14 +224,17 @@ func (c *conn) handleFrames() error {
 // that closes the connection.
 func (c *conn) badFrame(err error) error {
 	c.srv.metrics.badFrames.Inc()
-	return &refusedError{err}
+	return &refusedError{err: err}
 }
 
 // errPanicked ends a connection whose handling met a broken invariant.
 var errPanicked = errors.New("panic")
 
 // refusedError closes the connection because of what the peer sent.
-type refusedError struct{ err error }
+type refusedError struct {
+	err   error
+	where []any // what of topic, partition and offset is known, for the log
+}
 
 func (e *refusedError) Error() string { return e.err.Error() }
 func (e *refusedError) Unwrap() error { return e.err }
@@ -283,11 +306,18 @@ func (c *conn) resetGathered() {
 	c.gathered = c.gathered[:0]
 }
 
-// storageFailed reports a failure of storage that a client did not cause.
-func (c *conn) storageFailed(what string, topic []byte, partition int32, err error) {
+// place names a partition for the log, in words of a peer: not more of them than
+// a topic can have.
+func place(topic []byte, partition int32) []any {
+	return []any{"topic", string(topic[:min(len(topic), message.MaxTopicLength)]), "partition", partition}
+}
+
+// storageFailed reports a failure of storage that a client did not cause, with
+// what more is known for the log.
+func (c *conn) storageFailed(what string, topic []byte, partition int32, err error, more ...any) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, storage.ErrClosed) || errors.Is(err, storage.ErrNoSuchTopic) {
 		return // the broker stops, the connection ends, or the topic was deleted meanwhile
 	}
 	c.srv.metrics.storageErrors.Inc()
-	c.srv.failureLog.log(c.log, slog.LevelError, what+" failed", "topic", string(topic), "partition", partition, "error", err)
+	c.srv.failureLog.log(c.log, slog.LevelError, what+" failed", append(append(place(topic, partition), more...), "error", err)...)
 }

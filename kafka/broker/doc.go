@@ -23,12 +23,27 @@
 // so that later requests can be appended meanwhile, and the watch for a peer
 // that closes while a WaitFetch waits.
 //
-// # Buffers
+// # Memory
 //
-// An idle connection holds no buffer. A busy one reads into 16 KiB and gets a
-// buffer four times as large, up to 1 MiB, when it filled the last one. Only a
-// single request that is larger makes a buffer grow further, by doubling as
-// its bytes arrive, so that a length alone never claims memory.
+// An idle connection holds no buffer, and neither does one that waits for
+// messages. A busy one reads into 16 KiB and is lent a larger buffer, up to
+// 1 MiB, when it filled the last one. A request that is larger than its buffer
+// gets one of its own size, but not before 16 KiB of it have come: a length
+// alone never claims memory. All of it together is bounded by
+// [Config.MaxRequestMemoryBytes]; beyond that requests wait for one another,
+// in their order, see the type memory. What is read lies outside of the heap, so
+// that the collector has next to nothing to do, and the process stays as large
+// as that bound and some, however much is stored.
+//
+// # Slow and hostile peers
+//
+// A connection that waits, for its peer or for the disk, holds no lock that
+// another needs. It ends when its peer stands still for longer than the
+// time-outs allow: between requests (off by default), in the middle of one, in
+// the middle of an answer. Two limits keep one peer from taking what others
+// need: the number of connections, in all and from one address, and the rule
+// that who holds memory which others wait for must keep moving, 16 KiB in each
+// second.
 //
 // # Fetches
 //
@@ -42,7 +57,38 @@
 // As Kafka 0.7: a produce or offsets request that cannot be carried out closes
 // the connection without an answer, after everything before it was appended
 // and answered; a fetch is answered with an error code per entry. A set with a
-// message above the size limit is dropped and the connection stays open. The
+// message above the size limit, or with a compressed one that holds more than is
+// allowed, is dropped and the connection stays open. Compressed messages are
+// decompressed to check and count those inside, and are stored as they came; one
+// that cannot be decompressed is refused like one whose checksum is wrong. The
 // additions (types 16 to 20) answer with an error code and stay open. A frame
 // that is no request closes the connection.
+//
+// # Differences from Kafka 0.7
+//
+//   - A fetch of a negative number of bytes is answered with the code -1, where
+//     0.7 sends a frame that makes no sense.
+//   - A partition whose disk fails goes out of service, and a fetch of it that
+//     cannot be carried out has the code 18, which clients of 0.7 take for an
+//     unknown error. 0.7 halts the process.
+//   - A set with a compressed message that holds too much is dropped, like one
+//     with too large a message. 0.7 has no such bound.
+//   - A topic's name has at most 249 bytes, so that a folder can be named after
+//     it and any of its partitions; 0.7 says 255 characters, and cannot make the
+//     folder of the longest.
+//   - The number of connections, and the memory for their requests, have bounds.
+//
+// # Metrics and health
+//
+// With a metrics address the broker serves /metrics, in the format of
+// Prometheus, and /healthz, from the begin of its start to the end of its stop.
+// /healthz answers "ready", or with status 503 and a line for each reason why
+// not: how many logs of how many are open yet, partitions out of service by
+// name, a disk that has no room for one more message or does not answer, the
+// stop. With ?json, or an Accept header that says so, the same comes as JSON.
+//
+// Counters by topic begin with the first use of the topic and go with its
+// deletion. The first thousand topics have their own, the first two thousand
+// partitions are described one by one; what is beyond that is summed up. Nothing
+// that is asked for waits for a disk longer than a quarter of a second.
 package broker

@@ -79,7 +79,7 @@ func (c *conn) readPart(f *wire.Fetch, limit int) part {
 	case errors.Is(err, storage.ErrNoSuchTopic):
 		return part{} // deleted since the lookup
 	}
-	c.storageFailed("read", f.Topic, f.Partition, err)
+	c.storageFailed("read", f.Topic, f.Partition, err, "offset", f.Offset)
 	if errors.Is(err, storage.ErrOutOfService) {
 		return part{code: wire.CodeOutOfService}
 	}
@@ -132,7 +132,7 @@ func (c *conn) sendParts(several bool) error {
 			f := &c.fetches[i]
 			err = fmt.Errorf("send %d bytes from offset %d on: %w", p.slice.Len(), f.Offset, err)
 			if fromDisk(err) {
-				c.storageFailed("read", f.Topic, f.Partition, err)
+				c.storageFailed("read", f.Topic, f.Partition, err, "offset", f.Offset)
 			}
 			return err
 		}
@@ -166,8 +166,9 @@ func (c *conn) sendSlice(s *storage.Slice) error {
 
 // copySlice is sendSlice through a buffer of the process.
 func (c *conn) copySlice(s *storage.Slice) error {
-	buf, class := c.srv.buffers.get(copyClass)
-	defer c.srv.buffers.put(buf, class)
+	space := c.srv.memory.take(&c.holder, copyClass, 0)
+	defer c.srv.memory.give(&c.holder, &space)
+	buf := space.b
 	if len(c.gathered) > len(buf)/2 {
 		err := c.out.send(c.gathered, true)
 		c.resetGathered()

@@ -17,17 +17,17 @@ import (
 	"kafkalab/kafka/kafkatest"
 )
 
-// TestFewFiles (fault B05): with hardly any descriptors left the broker refuses
+// TestB05FewFiles: with hardly any descriptors left the broker refuses
 // connections without spinning, touches no data, and goes on when there are
 // some again. It runs in a process of its own, whose limit it can lower.
-func TestFewFiles(t *testing.T) {
+func TestB05FewFiles(t *testing.T) {
 	const inner = "KAFKALAB_TEST_FEW_FILES"
 	if os.Getenv(inner) == "" {
 		program, err := os.Executable()
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.CommandContext(t.Context(), program, "-test.run=^TestFewFiles$", "-test.count=1", "-test.v")
+		cmd := exec.CommandContext(t.Context(), program, "-test.run=^TestB05FewFiles$", "-test.count=1", "-test.v")
 		cmd.Env = append(os.Environ(), inner+"=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)

@@ -13,7 +13,6 @@ import (
 
 	"kafkalab/kafka/broker"
 	"kafkalab/kafka/kafkatest"
-	"kafkalab/kafka/storage"
 	"kafkalab/kafka/wire"
 )
 
@@ -51,28 +50,6 @@ func metric(t testing.TB, b *kafkatest.Broker, name string) float64 {
 		}
 	}
 	return -1
-}
-
-// TestTopicsBounded: a topic is described once, however often it is named, and
-// an answer does not take memory without bound.
-func TestTopicsBounded(t *testing.T) {
-	b := kafkatest.Start(t)
-	p := dial(t, b)
-	names := []string{"a", "b", "c"}
-	for _, name := range names {
-		p.send(wire.AppendCreateTopic(nil, name, storage.MaxPartitions))
-		p.want(wire.CodeNone, nil)
-	}
-	p.send(wire.AppendTopics(nil, slices.Repeat([]string{"a"}, 1000)))
-	code, payload := p.answer()
-	if states, err := wire.ParseTopicStates(payload); code != wire.CodeNone || err != nil || len(states) != storage.MaxPartitions {
-		t.Errorf("code %v, %d states, %v", code, len(states), err)
-	}
-	for _, all := range [][]string{names, nil} {
-		p.send(wire.AppendTopics(nil, all))
-		p.want(wire.CodeBadArgument, nil)
-	}
-	p.barrier()
 }
 
 func TestMetrics(t *testing.T) {

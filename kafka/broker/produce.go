@@ -82,14 +82,14 @@ func (c *conn) produceSilent(p *wire.Produce, pos int) error {
 	}
 	c.srv.metrics.failedProduce.Inc()
 	if errors.Is(err, message.ErrTooLarge) {
-		c.srv.oversizedLog.log(c.log, slog.LevelWarn, "message set dropped", "topic", string(p.Topic), "partition", p.Partition, "error", err)
+		c.srv.oversizedLog.log(c.log, slog.LevelWarn, "message set dropped", append(place(p.Topic, p.Partition), "error", err)...)
 		return nil
 	}
 	err = fmt.Errorf("produce to topic %.60q partition %d: %w", p.Topic, p.Partition, err)
 	if errors.Is(err, errNoLog) {
 		return err // it has been logged
 	}
-	return &refusedError{err}
+	return &refusedError{err: err, where: place(p.Topic, p.Partition)}
 }
 
 func (c *conn) ackedProduce(body []byte, pos int) error {
@@ -212,10 +212,10 @@ func (c *conn) flushGroup() error {
 	if err := c.sendGathered(); err != nil {
 		return err
 	}
-	if err := g.log.WaitFlushed(c.ctx, at.Next); errors.Is(err, storage.ErrNoSuchTopic) {
+	if err := g.log.WaitAppended(c.ctx, at); errors.Is(err, storage.ErrNoSuchTopic) {
 		return nil // deleted meanwhile, and these messages with it
 	} else if err != nil {
-		c.storageFailed("flush", g.topic, g.number, err)
+		c.storageFailed("flush", g.topic, g.number, err, "offset", at.Next)
 		return fmt.Errorf("flush of topic %q partition %d: %w", g.topic, g.number, err)
 	}
 	return nil
@@ -259,7 +259,7 @@ func (c *conn) answerGroup(at storage.Appended, failure error) error {
 			a.code = appendCode(failure)
 		case s.acks == wire.AcksFlushed:
 			if !started {
-				flush, started = c.startFlush(g.log, at.Next), true
+				flush, started = c.startFlush(g.log, at), true
 			}
 			a.flush, a.deadline = flush, s.deadline
 			fallthrough

@@ -15,19 +15,16 @@ import (
 	"kafkalab/kafka/wire"
 )
 
-// noClass marks a buffer that has no class: one made for a single request
-// larger than the largest class.
-const noClass = -1
-
 // errStopping ends the reading of a connection because the broker stops.
 var errStopping = errors.New("broker is stopping")
 
-// reader reads a connection into a pooled buffer and takes frames from it. It
-// is used by the connection's goroutine alone.
+// reader reads a connection into a buffer and takes frames from it. It is used
+// by the connection's goroutine alone.
 type reader struct {
-	tcp  *net.TCPConn
-	raw  syscall.RawConn
-	pool *bufferPool
+	tcp    *net.TCPConn
+	raw    syscall.RawConn
+	memory *memory
+	holder *holder // of the memory
 
 	maxRequest  int // bytes, inclusive, of a request's size field
 	readTimeout time.Duration
@@ -38,10 +35,12 @@ type reader struct {
 	stopping *atomic.Bool
 	drainBy  func() time.Time
 	draining bool
+	cutShort bool // reading ended in the middle of what the peer sends
 
-	buf   []byte // nil while there is nothing to keep
-	class int    // of buf
+	held  buffer
+	buf   []byte // what of held can be used; nil while there is nothing to keep
 	want  int    // the class that the next buffer should have
+	least int    // the class below which it may as well be the smallest
 	small int    // reads in a row that would have fitted a far smaller buffer
 	r, w  int    // buf[r:w] is read and not yet taken
 
@@ -55,18 +54,12 @@ type reader struct {
 	err  error
 }
 
-func (r *reader) init() {
-	r.step = r.readStep
-	r.class = noClass
-}
+func (r *reader) init() { r.step = r.readStep }
 
 // release gives the buffer back.
 func (r *reader) release() {
-	if r.buf != nil && r.class != noClass {
-		r.pool.put(r.buf, r.class)
-	}
-	r.buf, r.class = nil, noClass
-	r.r, r.w = 0, 0
+	r.memory.give(r.holder, &r.held)
+	r.buf, r.r, r.w = nil, 0, 0
 }
 
 // next takes the next complete request from the buffer, and says where in the
@@ -95,20 +88,27 @@ func (r *reader) next() (t wire.Type, body []byte, pos int, err error) {
 }
 
 // fill waits until more bytes have arrived and reads them with one read. Frames
-// taken before are overwritten. io.EOF is the peer's close.
+// taken before are overwritten. io.EOF is the peer's close. It may wait for
+// memory too.
 func (r *reader) fill() error {
-	r.makeRoom()
+	if err := r.makeRoom(); err != nil {
+		r.cutShort = true
+		return err
+	}
 	for {
 		if err := r.arm(); err != nil {
 			return err
 		}
 		r.n, r.err = 0, nil
+		r.holder.reading.Add(1)
 		err := r.raw.Read(r.step)
+		r.holder.reading.Add(-1)
 		if err == nil {
 			err = r.err
 		}
 		if err == nil {
 			r.w += r.n
+			r.holder.moved.Add(int64(r.n))
 			return nil
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -116,6 +116,7 @@ func (r *reader) fill() error {
 		}
 		switch {
 		case r.draining:
+			r.cutShort = true
 			return errStopping
 		case r.stopping.Load(): // woken by the broker: arm again, and drain
 		case r.w > 0:
@@ -129,7 +130,8 @@ func (r *reader) fill() error {
 // readStep is one attempt of fill on the descriptor; false waits for input.
 func (r *reader) readStep(fd uintptr) bool {
 	if r.buf == nil {
-		r.buf, r.class = r.pool.get(r.want)
+		r.held = r.memory.take(r.holder, r.want, r.least)
+		r.buf = r.held.b
 	}
 	for {
 		n, err := unix.Read(int(fd), r.buf[r.w:])
@@ -144,6 +146,10 @@ func (r *reader) readStep(fd uintptr) bool {
 			}
 			return false
 		case err == unix.EAGAIN:
+			if r.w < smallestBuffer && r.held.home == inArena {
+				// What a peer is slow with need not lie in what others want.
+				r.move(r.memory.take(r.holder, 0, 0))
+			}
 			return false
 		case err != nil:
 			r.err = os.NewSyscallError("read", err)
@@ -161,67 +167,122 @@ func (r *reader) readStep(fd uintptr) bool {
 func (r *reader) adapt(n int) {
 	const patience = 32
 	switch free := len(r.buf) - r.w; {
-	case n == free && r.class >= r.want:
-		r.want, r.small = min(r.want+1, bufferClasses-1), 0
+	case n == free:
+		if r.held.class >= r.want {
+			r.want = min(r.want+1, bufferClasses-1)
+		}
+		r.small = 0
 	case r.want > 0 && n < classSize(r.want)/16:
 		if r.small++; r.small == patience {
-			r.want, r.small = r.want-1, 0
+			r.want, r.least, r.small = r.want-1, 0, 0
 		}
 	default:
 		r.small = 0
 	}
 }
 
-// makeRoom moves what is left of the buffer to its front and, when it should
-// be larger, into a larger buffer.
-func (r *reader) makeRoom() {
+// makeRoom moves what is left of the buffer to its front, and into another
+// buffer when this one is too small, or larger than it should be now.
+func (r *reader) makeRoom() error {
 	if r.buf == nil {
-		return
+		return nil
 	}
 	left := r.w - r.r
 	if left > 0 && r.r > 0 {
 		copy(r.buf, r.buf[r.r:r.w])
 	}
 	r.r, r.w = 0, left
-	switch {
+	want, room := r.want, classSize(r.want)/2
+	if r.memory.contended() {
+		want, room = 0, smallestBuffer-1
+	}
+	switch size := r.pendingSize(); {
 	case left == len(r.buf):
-		r.grow()
-	case r.class == noClass && left >= largestBuffer:
-		// The rest of it is needed still.
-	case r.class != r.want && left < classSize(r.want)/2:
-		// The pool may give a smaller one than was asked for.
-		if b, class := r.pool.get(r.want); class != r.class && left < len(b)/2 {
-			r.move(b, class)
-		} else {
-			r.pool.put(b, class)
+		return r.grow(size)
+	case left == 0:
+		if r.held.class != want {
+			r.release()
+		}
+	case size > smallestBuffer && size <= len(r.held.b):
+		// The rest of a large request is on its way into it.
+	case r.held.class != want && left <= room:
+		b := r.memory.take(r.holder, want, r.least)
+		if (b.class > r.held.class || want < r.held.class) && left < len(b.b) {
+			r.move(b)
+		} else { // there was none of that class
+			r.memory.give(r.holder, &b)
 		}
 	}
+	return nil
 }
 
-// grow makes room behind a request that fills the whole buffer.
-func (r *reader) grow() {
-	if r.class != noClass && r.class+1 < bufferClasses {
-		if b, class := r.pool.get(r.class + 1); class > r.class {
-			r.want = max(r.want, class)
-			r.move(b, class)
-			return
-		} else {
-			r.pool.put(b, class)
+// pendingSize is the size of the request that the buffer begins with, or 0 when
+// that has not arrived yet.
+func (r *reader) pendingSize() int {
+	size, err := wire.FrameSize(r.buf[r.r:r.w], wire.TypeSize, r.maxRequest)
+	if err != nil {
+		return 0 // next has refused it
+	}
+	return size
+}
+
+// grow makes room behind a part of a request of so many bytes that fills the
+// whole buffer. The size is believed only now, when as much as a smallest buffer
+// has come of it.
+func (r *reader) grow(size int) error {
+	if r.held.home == inMapping {
+		if err := r.memory.extend(r.holder, &r.held); err != nil {
+			return fmt.Errorf("after %d of the %d bytes of a request: %w", r.w, size, err)
+		}
+		r.buf = r.held.usable()
+		return nil
+	}
+	if size <= smallestBuffer {
+		r.move(r.memory.take(r.holder, 0, 0))
+		return nil
+	}
+	if size <= largestBuffer {
+		// Who waits holds nothing that others wait for.
+		b, ok, err := r.memory.takeFor(r.holder, size, r.held.home == inHeap)
+		if err != nil {
+			return fmt.Errorf("request of %d bytes: %w", size, err)
+		}
+		if ok {
+			// A part of the next one in a buffer that is too small for it would
+			// stand in the way of others, should it have to wait.
+			r.least = classFor(size)
+			r.want = max(r.want, r.least)
+			r.move(b)
+			return nil
 		}
 	}
-	// Never more than twice what has arrived, whatever the size field says.
-	size := wire.SizeSize
-	if n, err := wire.FrameSize(r.buf, wire.TypeSize, r.maxRequest); err == nil {
-		size = n
+	b, err := r.memory.takeMapping(r.holder, size, r.w)
+	if err != nil {
+		return fmt.Errorf("request of %d bytes: %w", size, err)
 	}
-	r.move(make([]byte, max(len(r.buf)+1, min(2*len(r.buf), size))), noClass)
+	r.move(b)
+	return nil
 }
 
 // move takes a buffer with what has been read.
-func (r *reader) move(b []byte, class int) {
-	w := copy(b, r.buf[:r.w])
+func (r *reader) move(b buffer) {
+	to := b.usable()
+	w := copy(to, r.buf[r.r:r.w])
 	r.release()
-	r.buf, r.class, r.w = b, class, w
+	r.held, r.buf, r.w = b, to, w
+}
+
+// rest lets go of what is not needed while the requests behind the one at hand
+// wait, and reports whether no more than a smallest buffer is left. What the
+// request points to is gone then.
+func (r *reader) rest() bool {
+	switch {
+	case r.r == r.w:
+		r.release()
+	case r.held.home != inHeap && r.w-r.r <= smallestBuffer:
+		r.move(r.memory.take(r.holder, 0, 0))
+	}
+	return r.held.home == noHome || r.held.home == inHeap
 }
 
 // arm sets the read deadline that the state asks for: in the middle of a
@@ -266,6 +327,17 @@ func (r *reader) arm() error {
 func (r *reader) disarm() {
 	r.armedFor = 0
 	_ = r.tcp.SetReadDeadline(time.Time{})
+}
+
+// linger says to the peer that nothing more will come, and discards what it
+// still sends until it closes, too, but no longer than the given time. A close
+// with bytes unread resets the connection, which takes answers with it that are
+// on their way.
+func (r *reader) linger(by time.Time) {
+	if r.tcp.CloseWrite() != nil || r.tcp.SetReadDeadline(by) != nil {
+		return // the peer has closed
+	}
+	_, _ = io.Copy(io.Discard, r.tcp)
 }
 
 // interrupt ends a read that waits, from any goroutine.

@@ -16,6 +16,7 @@ import (
 type sender struct {
 	tcp     *net.TCPConn
 	raw     syscall.RawConn
+	holder  *holder       // of the memory
 	timeout time.Duration // without any progress; 0: none
 
 	// The argument and the result of a step. They live here, and the steps are
@@ -25,7 +26,7 @@ type sender struct {
 	file   int   // to be sent from, for fileStep
 	offset int64 // in file; moved by the kernel
 	left   int   // bytes of file
-	moved  bool  // the step sent something
+	moved  int   // bytes that the step sent
 	wait   bool  // the step may wait for room in the socket
 	err    error
 
@@ -63,8 +64,8 @@ func (s *sender) sendFile(file uintptr, offset int64, n int) error {
 func (s *sender) run(step func(uintptr) bool, done func() bool) error {
 	s.err, s.wait = nil, false
 	for {
-		s.moved = false
-		if err := s.raw.Write(step); err != nil {
+		s.moved = 0
+		if err := s.take(step); err != nil {
 			return err
 		}
 		if s.err != nil {
@@ -86,9 +87,21 @@ func (s *sender) run(step func(uintptr) bool, done func() bool) error {
 	return nil
 }
 
+// take takes one step.
+func (s *sender) take(step func(uintptr) bool) error {
+	if !s.wait {
+		return s.raw.Write(step)
+	}
+	s.holder.sending.Add(1)
+	err := s.raw.Write(step)
+	s.holder.sending.Add(-1)
+	s.holder.moved.Add(int64(s.moved))
+	return err
+}
+
 // blocked is what a step returns when the socket takes no more: wait for room
 // here, or report progress to run first.
-func (s *sender) blocked() bool { return s.moved || !s.wait }
+func (s *sender) blocked() bool { return s.moved > 0 || !s.wait }
 
 func (s *sender) stepSend(fd uintptr) bool {
 	for len(s.p) > 0 {
@@ -101,7 +114,7 @@ func (s *sender) stepSend(fd uintptr) bool {
 			s.err = os.NewSyscallError("sendmsg", err)
 			return true
 		default:
-			s.p, s.moved = s.p[n:], true
+			s.p, s.moved = s.p[n:], s.moved+n
 		}
 	}
 	return true
@@ -123,7 +136,7 @@ func (s *sender) stepFile(fd uintptr) bool {
 			s.err = fmt.Errorf("segment file ends %d bytes early: %w", s.left, io.ErrUnexpectedEOF)
 			return true
 		default:
-			s.left, s.moved = s.left-n, true
+			s.left, s.moved = s.left-n, s.moved+n
 		}
 	}
 	return true

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,9 +19,14 @@ import (
 	"kafkalab/kafka/storage"
 )
 
-// drainTime is how long a stopping broker goes on reading what has arrived on
-// its connections.
-const drainTime = time.Second
+const (
+	// drainTime is how long a stopping broker goes on reading what has arrived on
+	// its connections.
+	drainTime = time.Second
+	// lingerTime is how long the peer of a connection that is broken off may take
+	// to notice.
+	lingerTime = 500 * time.Millisecond
+)
 
 // Server is a running broker. Its methods may be called concurrently.
 type Server struct {
@@ -29,7 +35,7 @@ type Server struct {
 	logs     *storage.Manager
 	listener *net.TCPListener
 	metrics  *metrics
-	buffers  *bufferPool
+	memory   *memory
 
 	// What the web server shows, which runs before the logs are open.
 	web    *webServer // nil without MetricsListen
@@ -41,19 +47,20 @@ type Server struct {
 	cancel context.CancelFunc
 
 	// stopping is set before the readers are woken; stop is closed with it.
-	// drainEnd, in nanoseconds since the epoch, is set before both.
-	stopping atomic.Bool
-	stop     chan struct{}
-	drainEnd atomic.Int64
+	// drainEnd and lingerEnd, in nanoseconds since the epoch, are set before both.
+	stopping            atomic.Bool
+	stop                chan struct{}
+	drainEnd, lingerEnd atomic.Int64
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{} // guarded by mu
+	perAddr map[netip.Addr]int // how many of them each address has; guarded by mu
 	serving sync.WaitGroup     // connections; Add under mu while not stopping
 	tasks   sync.WaitGroup     // acceptor
 
 	topicWatchers watchers
 
-	acceptLog, refusedLog, oversizedLog, failureLog limitedLog
+	acceptLog, refusedLog, stalledLog, oversizedLog, failureLog limitedLog
 
 	closeOnce sync.Once
 	closeErr  error
@@ -78,9 +85,9 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{
 		cfg:     cfg,
 		log:     cfg.Logger,
-		buffers: newBufferPool(),
 		stop:    make(chan struct{}),
 		conns:   make(map[*conn]struct{}),
+		perAddr: make(map[netip.Addr]int),
 		done:    make(chan struct{}),
 		start:   start{began: time.Now()},
 		disk:    diskRoom{dir: cfg.LogDir, statfs: statfs},
@@ -89,8 +96,13 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err := s.startWeb(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.open(ctx); err != nil {
+	var err error
+	if s.memory, err = newMemory(cfg.MaxRequestMemoryBytes, cfg.ReadTimeout, s.stop, s.drainBy, s.log); err != nil {
 		return nil, errors.Join(err, s.closeWeb())
+	}
+	s.metrics.registry.MustRegister(&memoryCollector{s.memory})
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.memory.close(), s.closeWeb())
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.checkFileLimit()
@@ -146,17 +158,19 @@ func (s *Server) setBuffers(_, _ string, raw syscall.RawConn) error {
 }
 
 // checkFileLimit warns when the limit of open files cannot hold the segments
-// there are and the connections that are allowed (fault B05).
+// that are kept open and the connections that are allowed (fault B05).
 func (s *Server) checkFileLimit() {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		s.log.Warn("limit of open files unknown", "error", err)
 		return
 	}
-	files := 0
+	files, closed := 0, 0
 	for _, l := range s.logs.Logs() {
-		files += l.State().Segments
+		files++ // the active segment, open all the time
+		closed += max(l.State().Segments-1, 0)
 	}
+	files += min(closed, s.cfg.Storage.OpenSegments)
 	const reserve = 64 // listener, folders, new segments, the runtime's own
 	if need := uint64(files + s.cfg.MaxConnections + reserve); need > limit.Cur {
 		s.log.Warn("limit of open files is low: connections beyond it wait until others close; raise it with ulimit -n, or lower the number of connections",
@@ -217,7 +231,9 @@ func (s *Server) shutDown(ctx context.Context) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		grace = min(grace, max(time.Until(deadline)/2, 0))
 	}
-	s.drainEnd.Store(time.Now().Add(min(drainTime, grace)).UnixNano())
+	drain := min(drainTime, grace/2)
+	s.drainEnd.Store(time.Now().Add(drain).UnixNano())
+	s.lingerEnd.Store(time.Now().Add(drain + min(lingerTime, grace/4)).UnixNano())
 	s.mu.Lock()
 	s.stopping.Store(true) // no connection is admitted after this
 	close(s.stop)
@@ -242,7 +258,8 @@ func (s *Server) shutDown(ctx context.Context) error {
 	return err
 }
 
-// closeConns waits for the connections to end, and ends those that do not.
+// closeConns waits for the connections to end, and ends those that do not. Once
+// they have, it gives back what they read into.
 func (s *Server) closeConns(ctx context.Context, grace time.Duration) error {
 	ended := make(chan struct{})
 	go func() {
@@ -254,7 +271,7 @@ func (s *Server) closeConns(ctx context.Context, grace time.Duration) error {
 	select {
 	case <-ended:
 		s.cancel()
-		return nil
+		return s.memory.close()
 	case <-timer.C:
 	case <-ctx.Done():
 	}
@@ -273,10 +290,11 @@ func (s *Server) closeConns(ctx context.Context, grace time.Duration) error {
 	select {
 	case <-ended:
 		closes.Wait()
-		if cut == 0 {
-			return nil
+		err := s.memory.close()
+		if cut > 0 {
+			err = errors.Join(fmt.Errorf("%d connections were cut off after %v", cut, grace), err)
 		}
-		return fmt.Errorf("%d connections were cut off after %v", cut, grace)
+		return err
 	case <-timer.C:
 		return fmt.Errorf("%d connections were cut off after %v, and some still wait for the disk", cut, grace)
 	}
@@ -284,3 +302,14 @@ func (s *Server) closeConns(ctx context.Context, grace time.Duration) error {
 
 // drainBy is until when a stopping broker reads.
 func (s *Server) drainBy() time.Time { return time.Unix(0, s.drainEnd.Load()) }
+
+// lingerBy is until when a connection that is broken off now waits for its peer.
+func (s *Server) lingerBy() time.Time {
+	by := time.Now().Add(lingerTime)
+	if s.stopping.Load() {
+		if end := time.Unix(0, s.lingerEnd.Load()); end.Before(by) {
+			return end
+		}
+	}
+	return by
+}

@@ -28,10 +28,35 @@ func (c *conn) waitFetch(body []byte, _ int) error {
 		if err := c.sendGathered(); err != nil {
 			return err
 		}
+		defer c.park(body)()
 		c.awaitParts(int(m.MinBytes), min(time.Duration(m.MaxWaitMs)*time.Millisecond, maxWait))
 	}
 	return c.sendParts(true)
 }
+
+// park lets go of the read buffer while a WaitFetch of this body waits: of ten
+// thousand waiting consumers none holds any. Who has sent so much behind it that
+// it must be kept waits on its own account, see holder. unpark ends that.
+func (c *conn) park(body []byte) (unpark func()) {
+	held := true
+	if len(body) <= smallestBuffer {
+		c.parked = append(c.parked[:0], body...)
+		if m, err := wire.ParseWaitFetch(c.fetches[:0], c.parked); err == nil { // as before
+			c.fetches = m.Fetches // they point into the copy now
+			held = !c.in.rest()
+		}
+	}
+	c.holder.parked.Store(held)
+	return func() {
+		c.holder.parked.Store(false)
+		if cap(c.parked) > maxParked {
+			c.parked = nil
+		}
+	}
+}
+
+// maxParked is how large a parked body's space may be to be kept, in bytes.
+const maxParked = 1 << 10
 
 // enough reports whether c.parts should be sent without waiting: they hold
 // minBytes together, one of them is an error, or one cannot grow, being as long

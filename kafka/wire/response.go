@@ -167,17 +167,36 @@ const minTopicState = 2 + 4 + 8 + 8 + 8 + 4 + 8
 
 // AppendTopicStates appends the payload of the answer to a Topics request.
 func AppendTopicStates(dst []byte, states []TopicState) []byte {
-	dst = appendI32(dst, int32(len(states)))
+	dst = AppendTopicCount(dst, len(states))
 	for _, s := range states {
-		dst = appendStr(dst, s.Topic)
-		dst = appendI32(dst, s.Partition)
-		dst = appendI64(dst, s.First)
-		dst = appendI64(dst, s.Watermark)
-		dst = appendI64(dst, s.LogEnd)
-		dst = appendI32(dst, s.Segments)
-		dst = appendI64(dst, s.Bytes)
+		dst = AppendTopicState(dst, s)
 	}
 	return dst
+}
+
+// TopicCountSize is the size of the number that the payload of the answer to a
+// Topics request begins with.
+const TopicCountSize = 4
+
+// AppendTopicCount appends the beginning of the payload of the answer to a
+// Topics request: how many partitions follow, each by [AppendTopicState].
+func AppendTopicCount(dst []byte, partitions int) []byte {
+	return appendI32(dst, int32(partitions))
+}
+
+// TopicStateSize returns how many bytes [AppendTopicState] appends for a
+// partition of the topic.
+func TopicStateSize(topic string) int { return minTopicState + len(topic) }
+
+// AppendTopicState appends one partition of the answer to a Topics request.
+func AppendTopicState(dst []byte, s TopicState) []byte {
+	dst = appendStr(dst, s.Topic)
+	dst = appendI32(dst, s.Partition)
+	dst = appendI64(dst, s.First)
+	dst = appendI64(dst, s.Watermark)
+	dst = appendI64(dst, s.LogEnd)
+	dst = appendI32(dst, s.Segments)
+	return appendI64(dst, s.Bytes)
 }
 
 // ParseTopicStates parses the payload of the answer to a Topics request.

@@ -4,7 +4,8 @@
 // (types 16 to 20), which such a client never needs.
 //
 // All numbers are big-endian; a string is an i16 length in bytes and so many
-// bytes of UTF-8.
+// bytes of UTF-8. The length -1 stands for null, which is no legal name of a
+// topic.
 //
 //	request   i32 size · i16 type · body            size counts type and body
 //	response  i32 size · i16 error code · payload   size counts code and payload
@@ -176,7 +177,15 @@ func (r *reader) i64() int64 {
 	return 0
 }
 
-func (r *reader) str() []byte { return r.take(int(r.i16())) }
+// str takes a string. Null, which has the length -1, is nil: in Kafka 0.7 that
+// is a topic whose name is not legal, and no fault of the frame.
+func (r *reader) str() []byte {
+	n := r.i16()
+	if n == -1 {
+		return nil
+	}
+	return r.take(int(n))
+}
 
 func appendI16(b []byte, v int16) []byte { return binary.BigEndian.AppendUint16(b, uint16(v)) }
 func appendI32(b []byte, v int32) []byte { return binary.BigEndian.AppendUint32(b, uint32(v)) }

@@ -1,0 +1,382 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestArena compares the arena with a plain list of its units, at random.
+func TestArena(t *testing.T) {
+	rnd := seeded(t)
+	type piece struct {
+		b     []byte
+		first int
+	}
+	for _, units := range []int{1, 63, 64, 65, 129, 200} {
+		a, err := newArena(units*arenaUnit - 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken := make([]bool, units)
+		mark := func(p piece, to bool) {
+			for i := range len(p.b) / arenaUnit {
+				taken[p.first+i] = to
+			}
+		}
+		var pieces []piece
+		for range 3000 {
+			if len(pieces) > 0 && rnd.IntN(2) == 0 {
+				i := rnd.IntN(len(pieces))
+				a.give(pieces[i].b, pieces[i].first)
+				mark(pieces[i], false)
+				pieces = slices.Delete(pieces, i, i+1)
+			} else {
+				bytes := 1 + rnd.IntN(1+units*arenaUnit>>rnd.IntN(6))
+				want := firstFit(taken, (bytes+arenaUnit-1)/arenaUnit)
+				b, first, ok := a.take(bytes)
+				if ok != (want >= 0) || ok && (first != want || len(b) < bytes || len(b) >= bytes+arenaUnit || cap(b) != len(b)) {
+					t.Fatalf("%d units: take of %d bytes gave %d at %d, %v; want unit %d of %v", units, bytes, len(b), first, ok, want, taken)
+				}
+				if ok {
+					b[0], b[len(b)-1] = 1, 1 // it is there
+					p := piece{b, first}
+					mark(p, true)
+					pieces = append(pieces, p)
+				}
+			}
+			used := 0
+			for _, is := range taken {
+				if is {
+					used++
+				}
+			}
+			if a.used != used {
+				t.Fatalf("%d units are counted as used, want %d", a.used, used)
+			}
+		}
+		if err := a.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// firstFit is the first of n units in a row that are not taken, or -1.
+func firstFit(taken []bool, n int) int {
+	row := 0
+	for i, is := range taken {
+		if row++; is {
+			row = 0
+		}
+		if row == n {
+			return i + 1 - n
+		}
+	}
+	return -1
+}
+
+// testMemory is memory of a broker that may stop.
+func testMemory(t *testing.T, bytes int64, limit time.Duration) (m *memory, stop func()) {
+	t.Helper()
+	stopped := make(chan struct{})
+	m, err := newMemory(bytes, limit, stopped, time.Now, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m, func() { close(stopped) }
+}
+
+// testHolder is a connection that never stands still. end ends it.
+func testHolder() (h *holder, end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &holder{done: ctx.Done(), ready: make(chan struct{}, 1), still: func() bool { return false }, evict: cancel}, cancel
+}
+
+func (m *memory) untilWaiting(t testing.TB, n int) {
+	t.Helper()
+	until(t, "requests wait for memory", func() bool { return m.state().waiting == n })
+}
+
+// got is the outcome of a takeFor.
+type got struct {
+	name string
+	b    buffer
+	err  error
+}
+
+// askFor takes memory for a request of n bytes in the background.
+func askFor(m *memory, h *holder, name string, n int, to chan<- got) {
+	go func() {
+		b, _, err := m.takeFor(h, n, true)
+		to <- got{name, b, err}
+	}()
+}
+
+func (g got) want(t *testing.T, name string, err error) buffer {
+	t.Helper()
+	if g.name != name || !errors.Is(g.err, err) || err == nil && g.b.home != inArena {
+		t.Fatalf("%s got %d bytes, %v; want %s with %v", g.name, len(g.b.b), g.err, name, err)
+	}
+	return g.b
+}
+
+// TestMemoryFirstComeFirstServed: nobody passes a request that waits, neither
+// one that is smaller nor one that only wants to read ahead; who needs no more
+// than a smallest buffer goes on.
+func TestMemoryFirstComeFirstServed(t *testing.T) {
+	m, _ := testMemory(t, 1, 0) // room for one largest buffer
+	a, _ := testHolder()
+	first := m.take(a, 1, 0)
+	if len(first.b) != 64<<10 {
+		t.Fatalf("got %d bytes", len(first.b))
+	}
+	out := make(chan got, 2)
+	b, _ := testHolder()
+	c, _ := testHolder()
+	askFor(m, b, "large", largestBuffer, out)
+	m.untilWaiting(t, 1)
+	askFor(m, c, "small", 20<<10, out)
+	m.untilWaiting(t, 2)
+	if s := m.take(a, 3, 0); s.home != inHeap || len(s.b) != smallestBuffer {
+		t.Errorf("who reads ahead got %d bytes while others wait", len(s.b))
+	}
+	m.give(a, &first)
+	large := (<-out).want(t, "large", nil)
+	m.untilWaiting(t, 1)
+	m.give(b, &large)
+	small := (<-out).want(t, "small", nil)
+	m.give(c, &small)
+	if s := m.state(); s.inUse != 0 || s.waiting != 0 || s.waits != 2 || len(m.holders) != 0 {
+		t.Errorf("in the end %+v, %d holders", s, len(m.holders))
+	}
+}
+
+// TestMemoryWaitEnds: a wait ends by its limit, with its connection, or with the
+// broker; whoever waits behind it goes on.
+func TestMemoryWaitEnds(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		limit time.Duration
+		end   func(endHolder, stop func())
+		err   error
+	}{
+		{"limit", time.Millisecond, func(_, _ func()) {}, errNoMemory},
+		{"connection", 0, func(end, _ func()) { end() }, context.Canceled},
+		{"broker", 0, func(_, stop func()) { stop() }, errStopping},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			m, stop := testMemory(t, 1, row.limit)
+			a, _ := testHolder()
+			held := m.take(a, 1, 0)
+			b, end := testHolder()
+			out := make(chan got, 1)
+			askFor(m, b, "large", largestBuffer, out)
+			if row.limit == 0 {
+				m.untilWaiting(t, 1)
+			}
+			row.end(end, stop)
+			(<-out).want(t, "large", row.err)
+			if got, ok, err := m.takeFor(b, 20<<10, true); !ok || err != nil {
+				t.Errorf("nobody waits any more, and there is room, but: %v, %v", ok, err)
+			} else {
+				m.give(b, &got)
+			}
+			m.give(a, &held)
+			if s := m.state(); s.inUse != 0 || s.waiting != 0 {
+				t.Errorf("in the end %+v", s)
+			}
+		})
+	}
+}
+
+// TestMemoryMappings: requests larger than any buffer share what there is for
+// them as their bytes come. One at a time goes beyond it and waits for nobody.
+func TestMemoryMappings(t *testing.T) {
+	m, _ := testMemory(t, 8<<20, 0)
+	if m.mappedBound != 2<<20 {
+		t.Fatalf("%d bytes are for mappings", m.mappedBound)
+	}
+	const size = 5 << 20
+	a, _ := testHolder()
+	b, _ := testHolder()
+	c, _ := testHolder()
+	ofA, errA := m.takeMapping(a, size, smallestBuffer)
+	ofB, errB := m.takeMapping(b, size, smallestBuffer)
+	if errA != nil || errB != nil || len(ofA.usable()) != smallestBuffer+mapStep || len(ofA.b) != size || m.beyond != b {
+		t.Fatalf("%v, %v, %d of %d bytes can be used; beyond the bound is %p, want %p", errA, errB, len(ofA.usable()), len(ofA.b), m.beyond, b)
+	}
+	var wg sync.WaitGroup
+	finish := func(h *holder, take func() (buffer, error)) {
+		wg.Go(func() {
+			of, err := take()
+			for err == nil && of.counted < size {
+				err = m.extend(h, &of)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			m.give(h, &of)
+		})
+	}
+	finish(c, func() (buffer, error) { return m.takeMapping(c, size, smallestBuffer) })
+	m.untilWaiting(t, 1)
+	finish(a, func() (buffer, error) { return ofA, nil }) // does not pass c
+	m.untilWaiting(t, 2)
+	for ofB.counted < size {
+		if err := m.extend(b, &ofB); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.give(b, &ofB)
+	wg.Wait()
+	if s := m.state(); s.inUse != 0 || s.waiting != 0 || m.mapped != 0 || m.beyond != nil {
+		t.Errorf("in the end %+v, %d bytes of mappings, beyond %p", s, m.mapped, m.beyond)
+	}
+}
+
+// TestMemoryUnbounded: without a bound nobody waits.
+func TestMemoryUnbounded(t *testing.T) {
+	m, _ := testMemory(t, 0, 0)
+	h, _ := testHolder()
+	for {
+		if _, ok, err := m.takeFor(h, largestBuffer, true); err != nil {
+			t.Fatal(err)
+		} else if !ok {
+			break // the arena is full
+		}
+	}
+	for range 100 {
+		b, err := m.takeMapping(h, 100<<20, largestBuffer)
+		for err == nil && b.counted < len(b.b) {
+			err = m.extend(h, &b)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.give(h, &b)
+	}
+	if s := m.state(); s.waits != 0 {
+		t.Errorf("%d had to wait", s.waits)
+	}
+}
+
+// TestMemoryNeverLocks: whatever many connections ask for at once, larger than
+// all there is and while they hold what they have read ahead, they all get it in
+// the end, and never is more in use than the bound and one request.
+func TestMemoryNeverLocks(t *testing.T) {
+	const bound, largest = 4 << 20, 6 << 20
+	m, _ := testMemory(t, bound, 0)
+	seed := seeded(t).Uint64()
+	most := int64(0)
+	var mu sync.Mutex
+	look := func() {
+		s := m.state()
+		mu.Lock()
+		most = max(most, s.inUse)
+		mu.Unlock()
+	}
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(seed, uint64(i)))
+			h, _ := testHolder()
+			for range 50 {
+				ahead := m.take(h, rnd.IntN(bufferClasses), 0)
+				size := 1 + rnd.IntN(largest>>rnd.IntN(8))
+				switch {
+				case size <= len(ahead.b):
+					m.give(h, &ahead)
+					continue
+				case size <= largestBuffer:
+					b, ok, err := m.takeFor(h, size, ahead.home == inHeap)
+					if err != nil {
+						t.Error(err)
+					}
+					if ok {
+						look()
+						m.give(h, &ahead)
+						m.give(h, &b)
+						continue
+					}
+				}
+				b, err := m.takeMapping(h, size, len(ahead.b))
+				m.give(h, &ahead)
+				for err == nil && b.counted < size {
+					look()
+					err = m.extend(h, &b)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				m.give(h, &b)
+			}
+		})
+	}
+	wg.Wait()
+	if s := m.state(); s.inUse != 0 || s.waiting != 0 || m.mapped != 0 || m.beyond != nil || m.arena.used != 0 || len(m.holders) != 0 {
+		t.Errorf("in the end %+v, mappings %d, beyond %p, arena %d, holders %d", s, m.mapped, m.beyond, m.arena.used, len(m.holders))
+	}
+	if most > bound+largest {
+		t.Errorf("%d bytes were in use, more than the bound and one request", most)
+	}
+}
+
+// TestMemoryStall: while somebody waits, who holds memory and stands still is
+// cut off, and nobody else: not who moves, not who waits for the disk, and no
+// more than are needed.
+func TestMemoryStall(t *testing.T) {
+	m, _ := testMemory(t, 1, 0)
+	const each = 30 * arenaUnit // of 129 units: four of them, and 9 are left
+	evicted := make(chan string, 10)
+	holders := map[string]*holder{}
+	still := map[string]bool{"moves": true, "waits for the disk": false, "stands still": true, "stands still too": true}
+	for name, is := range still {
+		h, _ := testHolder()
+		h.still = func() bool { return is }
+		b, ok, err := m.takeFor(h, each, true)
+		if !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		h.evict = func() {
+			evicted <- name
+			m.give(h, &b)
+		}
+		holders[name] = h
+	}
+	look := func(after time.Duration) {
+		m.look(time.Now().Add(after))
+		m.timer.Stop() // only the test looks
+	}
+	look(time.Hour) // nobody waits
+	waiter, _ := testHolder()
+	out := make(chan got, 1)
+	askFor(m, waiter, "waiter", each, out)
+	m.untilWaiting(t, 1)
+	m.timer.Stop()
+	look(stallTime / 2)
+	holders["moves"].moved.Add(stallBytes)
+	look(2 * stallTime)
+	b := (<-out).want(t, "waiter", nil)
+	m.give(waiter, &b)
+	if name := <-evicted; name != "stands still" && name != "stands still too" {
+		t.Errorf("cut off: %s", name)
+	}
+	select {
+	case name := <-evicted:
+		t.Errorf("cut off as well: %s", name)
+	default:
+	}
+	if s := m.state(); s.evicted != 1 {
+		t.Errorf("%d are counted as cut off, want 1", s.evicted)
+	}
+}

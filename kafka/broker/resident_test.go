@@ -1,0 +1,348 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"regexp"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"kafkalab/kafka/kafkatest/torture"
+	"kafkalab/kafka/message"
+	"kafkalab/kafka/wire"
+)
+
+// residentLimit is how large a broker process may become, in bytes, whatever
+// goes through it.
+const residentLimit = 64 << 20
+
+// residentGrowth is by how much it may grow with the amount that has gone
+// through it, or is stored: not at all, but for the noise of the runtime.
+const residentGrowth = 4 << 20
+
+// residentWarm is how many bytes must have gone through a broker for all of the
+// memory that it has for requests to have been used at least once.
+const residentWarm = 2 << 30
+
+// residentBytes is how many bytes go in and out in TestResidentMemory;
+// KAFKALAB_RESIDENT_BYTES overrides it (10000000000 is the full size).
+const residentBytes = 300 << 20
+
+func residentVolume(t *testing.T) int64 {
+	s := os.Getenv("KAFKALAB_RESIDENT_BYTES")
+	if s == "" {
+		return residentBytes
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 1 {
+		t.Fatalf("KAFKALAB_RESIDENT_BYTES: %q is no number of bytes", s)
+	}
+	return n
+}
+
+var statusLine = regexp.MustCompile(`(?m)^(VmHWM|VmRSS):\s+(\d+) kB$`)
+
+// resident returns how much memory a process has now, and has had at most.
+func resident(t testing.TB, pid int) (now, most int64) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range statusLine.FindAllStringSubmatch(string(text), -1) {
+		n, err := strconv.ParseInt(m[2], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m[1] == "VmRSS" {
+			now = n << 10
+		} else {
+			most = n << 10
+		}
+	}
+	if now == 0 || most == 0 {
+		t.Fatalf("no memory in the status of process %d:\n%s", pid, text)
+	}
+	return now, most
+}
+
+// TestResidentMemory: a broker process stays under 64 MiB while a lot goes in
+// and out through 100 connections with requests of up to 1 MiB, and does not
+// grow with it.
+func TestResidentMemory(t *testing.T) {
+	bin, volume := torture.Build(t), residentVolume(t)
+	for _, sendfile := range []string{"true", "false"} {
+		t.Run("sendfile="+sendfile, func(t *testing.T) {
+			broker := []string{bin, "broker", "--log-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--sendfile=" + sendfile,
+				"--num-partitions", "4", "--segment-size", "64MiB", "--retention-size", "256MiB", "--cleanup-interval", "200ms",
+				"--flush-messages", "0", "--flush-interval", "200ms", "--visible", "appended"}
+			p := torture.Start(t, broker...)
+			empty, _ := resident(t, p.Pid())
+			flow := &flow{address: p.Addr(), volume: volume, seed: random(t).Uint64()}
+			flow.start(t, 50, 50)
+			// The largest within each quarter of what goes through.
+			var quarters [4]int64
+			for done := false; !done; {
+				select {
+				case <-flow.ended:
+					done = true
+				case <-time.After(10 * time.Millisecond):
+				}
+				now, _ := resident(t, p.Pid())
+				q := min(4*min(flow.in.Load(), flow.out.Load())/volume, 3)
+				quarters[q] = max(quarters[q], now)
+			}
+			_, most := resident(t, p.Pid())
+			t.Logf("%d bytes went in and %d out; resident at most %d bytes, by quarters %d", flow.in.Load(), flow.out.Load(), most, quarters)
+			if most > residentLimit {
+				t.Errorf("resident memory was %d bytes, at most %d are right", most, residentLimit)
+			}
+			if grown := quarters[3] - quarters[0]; volume/4 >= residentWarm && grown > residentGrowth {
+				t.Errorf("resident memory grew by %d bytes from the first quarter to the last", grown)
+			}
+			if err := p.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			p = torture.Start(t, broker...)
+			full, _ := resident(t, p.Pid())
+			t.Logf("resident after the start: %d bytes with no message stored, %d with all these", empty, full)
+			if full-empty > residentGrowth {
+				t.Errorf("with messages stored a broker that does nothing has %d bytes more", full-empty)
+			}
+			if err := p.Stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// flow is what goes through a broker.
+type flow struct {
+	address string
+	volume  int64 // bytes, in each direction
+	seed    uint64
+	in, out atomic.Int64
+	ended   chan struct{} // closed when the volume has gone through
+}
+
+const flowTopics = 4
+
+func (f *flow) start(t *testing.T, producers, consumers int) {
+	f.ended = make(chan struct{})
+	var wg sync.WaitGroup
+	run := func(what string, i int, do func(net.Conn, *rand.Rand) error) {
+		rnd := rand.New(rand.NewPCG(f.seed, uint64(i)))
+		wg.Go(func() {
+			c, err := net.Dial("tcp", f.address)
+			if err == nil {
+				err = errors.Join(do(c, rnd), c.Close())
+			}
+			if err != nil {
+				t.Errorf("%s %d: %v", what, i, err)
+			}
+		})
+	}
+	for i := range producers {
+		run("producer", i, f.produce)
+	}
+	for i := range consumers {
+		run("consumer", producers+i, f.consume)
+	}
+	go func() {
+		wg.Wait()
+		close(f.ended)
+	}()
+	t.Cleanup(func() { <-f.ended })
+}
+
+func (f *flow) place(rnd *rand.Rand) (topic string, partition int32) {
+	return fmt.Sprintf("flow%d", rnd.IntN(flowTopics)), rnd.Int32N(4)
+}
+
+// produce sends sets of all sizes, in requests of up to 1 MiB.
+func (f *flow) produce(c net.Conn, rnd *rand.Rand) error {
+	const most = 1<<20 - 64 // a set, which makes a request of nearly 1 MiB
+	var sets []byte
+	ends := []int{0} // of the messages in it
+	for {
+		payload := make([]byte, 1+rnd.IntN(10_000))
+		if len(sets)+message.Overhead0+len(payload) > most {
+			break
+		}
+		sets = message.Append(sets, payload)
+		ends = append(ends, len(sets))
+	}
+	answer := make([]byte, wire.ResponseHeaderSize+16)
+	var request []byte
+	for f.in.Load() < f.volume {
+		topic, partition := f.place(rnd)
+		set := sets[:ends[1+rnd.IntN(len(ends)-1)]]
+		request = wire.AppendAckedProduce(request[:0], topic, partition, set, wire.AcksAppended, 20_000)
+		c.SetDeadline(time.Now().Add(2 * patience))
+		if _, err := c.Write(request); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(c, answer); err != nil {
+			return err
+		}
+		if code, _, err := wire.ParseResponseHeader(answer, 16); code != 0 || err != nil {
+			return fmt.Errorf("answer %v, %v", code, err)
+		}
+		f.in.Add(int64(len(set)))
+	}
+	return nil
+}
+
+// consume fetches from all over the logs, up to 1 MiB at a time. What retention
+// has deleted it skips.
+func (f *flow) consume(c net.Conn, rnd *rand.Rand) error {
+	header := make([]byte, wire.ResponseHeaderSize)
+	buf := make([]byte, 64<<10)
+	exchange := func(request []byte) (wire.Code, int, error) {
+		c.SetDeadline(time.Now().Add(2 * patience))
+		if _, err := c.Write(request); err != nil {
+			return 0, 0, err
+		}
+		if _, err := io.ReadFull(c, header); err != nil {
+			return 0, 0, err
+		}
+		return wire.ParseResponseHeader(header, 1<<20)
+	}
+	for f.out.Load() < f.volume {
+		topic, partition := f.place(rnd)
+		_, n, err := exchange(wire.AppendOffsets(nil, topic, partition, wire.TimeLatest, 100))
+		if err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(c, buf[:n]); err != nil {
+			return err
+		}
+		offsets, err := wire.ParseOffsetList(buf[:n])
+		if err != nil {
+			return err
+		}
+		end, first := offsets[0], offsets[len(offsets)-1]
+		for offset := first + rnd.Int64N(end-first+1); offset < end; {
+			size := 1 + rnd.Int32N(1<<20)
+			code, n, err := exchange(wire.AppendFetch(nil, wire.FetchEntry{Topic: topic, Partition: partition, Offset: offset, MaxBytes: size}))
+			if err != nil {
+				return err
+			}
+			if code == wire.CodeOffsetOutOfRange {
+				break
+			}
+			if code != 0 {
+				return fmt.Errorf("fetch at offset %d: %w", offset, code)
+			}
+			if _, err := io.CopyBuffer(io.Discard, io.LimitReader(onlyReader{c}, int64(n)), buf); err != nil {
+				return err
+			}
+			offset += int64(n)
+			f.out.Add(int64(n))
+			if n == 0 || f.out.Load() >= f.volume {
+				break
+			}
+		}
+		if end == 0 { // nothing is there yet
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return nil
+}
+
+type onlyReader struct{ io.Reader }
+
+// TestB06ResidentMemory: what hostile clients send, many of them at once, makes a
+// broker process grow by less than 16 MiB; and if they all send most of large
+// requests and then fall silent, by no more than what requests may have at all.
+func TestB06ResidentMemory(t *testing.T) {
+	p := torture.Start(t, torture.Build(t), "broker", "--log-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--read-timeout", "1m")
+	var open []net.Conn
+	defer func() {
+		for _, c := range open {
+			c.Close()
+		}
+	}()
+	hold := func(bytes []byte, n int) {
+		t.Helper()
+		for range n {
+			c, err := net.Dial("tcp", p.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, c)
+			c.SetDeadline(time.Now().Add(patience))
+			c.Write(bytes) // the broker may have closed by the end of it
+		}
+	}
+	noise := make([]byte, 1<<20)
+	for i := range noise {
+		noise[i] = byte(rand.Uint32())
+	}
+	noise[0] |= 0x40
+	c, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	barrier := func() {
+		t.Helper()
+		c.SetDeadline(time.Now().Add(patience))
+		c.Write(wire.AppendOffsets(nil, "barrier", 0, wire.TimeLatest, 1))
+		if _, err := io.ReadFull(c, make([]byte, 18)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	barrier()
+	before, _ := resident(t, p.Pid())
+	for _, b := range [][]byte{
+		unhex("00000000"), unhex("00000001"), unhex("ffffffff"), unhex("7fffffff"), []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
+		unhex("16030100a5010000a10303"), noise, unhex("06400000 0000"), unhex("06400000 0000 0001 61 0000"), unhex("0000"),
+	} {
+		hold(b, 30)
+		barrier()
+	}
+	_, most := resident(t, p.Pid())
+	t.Logf("resident %d bytes before, at most %d", before, most)
+	if most-before >= 16<<20 {
+		t.Errorf("resident memory grew by %d bytes", most-before)
+	}
+
+	// 100 MiB of requests by 100 clients, none of which is finished.
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	request := wire.AppendProduce(nil, "half", 0, make([]byte, 1<<20))
+	for range 100 {
+		wg.Go(func() {
+			c, err := net.Dial("tcp", p.Addr())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
+			c.Write(request[:len(request)-1]) // as much as the broker takes
+			<-ctx.Done()
+		})
+	}
+	for ctx.Err() == nil { // nothing else to wait for: they must not succeed
+		barrier()
+		time.Sleep(10 * time.Millisecond)
+	}
+	wg.Wait()
+	if _, most = resident(t, p.Pid()); most > residentLimit {
+		t.Errorf("resident memory was %d bytes, at most %d are right", most, residentLimit)
+	}
+	if err := p.Stop(); err != nil {
+		t.Error(err)
+	}
+}
