@@ -69,10 +69,14 @@ func (l *latencies) result(of string) *perfLatency {
 	if n == 0 {
 		return nil
 	}
-	ms := func(percentile float64) float64 { return float64(l.h.ValueAtPercentile(percentile)) / 1e3 }
+	worst := l.worst.Microseconds()
+	ms := func(percentile float64) float64 {
+		// What is told is the upper end of a class of times, which may lie above all.
+		return float64(min(l.h.ValueAtPercentile(percentile), worst)) / 1e3
+	}
 	return &perfLatency{
 		Of: of, Messages: n, MeanMs: l.sum / float64(n) * 1e3,
-		P50Ms: ms(50), P95Ms: ms(95), P99Ms: ms(99), P999Ms: ms(99.9), MaxMs: float64(l.worst.Microseconds()) / 1e3,
+		P50Ms: ms(50), P95Ms: ms(95), P99Ms: ms(99), P999Ms: ms(99.9), MaxMs: float64(worst) / 1e3,
 	}
 }
 
