@@ -202,8 +202,9 @@ func writeFull(file vfs.File, b []byte, position int64) error {
 // that nothing torn ever stands before the next append (fault B03). The caller
 // holds l.mu.
 func (l *Log) undoWrite(active *segment, position int64, cause error) error {
-	l.shortened.Store(true)
-	if err := active.file.Truncate(position); err != nil {
+	err := active.file.Truncate(position)
+	l.shortened.Store(true) // after it: a sync under way must not clear this
+	if err != nil {
 		return l.fail(stop{mend: mendCut, err: fmt.Errorf("a write at offset %d failed (%w), and cutting %s back to %d bytes failed too: %w",
 			active.base+position, cause, active.path, position, err)})
 	}
