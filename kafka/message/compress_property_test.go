@@ -3,7 +3,9 @@ package message_test
 import (
 	"bytes"
 	stdgzip "compress/gzip"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
 	"slices"
 	"testing"
@@ -98,17 +100,36 @@ func TestCompressedSetsCutAnywhere(t *testing.T) {
 	})
 }
 
+// repair writes the checksum that each entry of b should have, so that a fuzzer
+// gets behind it.
+func repair(b []byte) {
+	for {
+		h, err := message.ParseHeader(b)
+		if err != nil || h.Size == 0 || h.Size > len(b) {
+			return
+		}
+		binary.BigEndian.PutUint32(b[h.Overhead-message.CRCSize:], crc32.ChecksumIEEE(b[h.Overhead:h.Size]))
+		b = b[h.Size:]
+	}
+}
+
 // FuzzIterate: whatever the bytes are, the deep walk, the shallow walk and the
 // check agree about them.
 func FuzzIterate(f *testing.F) {
-	f.Add(unhex(f, v1+v2+v3+v4+v24), int64(0))
-	f.Add(unhex(f, v1+"00000000"), int64(1<<62))
-	f.Add(unhex(f, v27), int64(0))
-	f.Add(unhex(f, v26+v25), int64(5))
-	f.Add(nest(f, unhex(f, v24), 3), int64(1))
-	f.Add(nest(f, unhex(f, v24), message.MaxNesting+1), int64(1))
-	f.Add(message.Append1(nil, []byte{0}, message.CodecSnappy), int64(1))
-	f.Fuzz(func(t *testing.T, b []byte, offset int64) {
+	for _, sums := range []bool{false, true} {
+		f.Add(unhex(f, v1+v2+v3+v4+v24), int64(0), sums)
+		f.Add(unhex(f, v1+"00000000"), int64(1<<62), sums)
+		f.Add(unhex(f, v27), int64(0), sums)
+		f.Add(unhex(f, v26+v25), int64(5), sums)
+		f.Add(nest(f, unhex(f, v24), 3), int64(1), sums)
+		f.Add(nest(f, unhex(f, v24), message.MaxNesting+1), int64(1), sums)
+		f.Add(message.Append1(nil, []byte{0}, message.CodecSnappy), int64(1), sums)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, offset int64, sums bool) {
+		if sums {
+			b = slices.Clone(b)
+			repair(b)
+		}
 		const limit = 1 << 20
 		offset &= 1<<62 - 1
 		deep, shallow := message.Set(b).Iterate(offset), message.Set(b).IterateShallow(offset)
@@ -140,6 +161,54 @@ func FuzzIterate(f *testing.F) {
 			}
 		case err != nil || valid != deep.ValidBytes() || messages != n:
 			t.Fatalf("checked %d bytes, %d messages, %v; want %d, %d", valid, messages, err, deep.ValidBytes(), n)
+		}
+	})
+}
+
+// FuzzInside: a compressed entry gives the messages of the set that is in it, of
+// any bytes, or none if that is not whole and sound.
+func FuzzInside(f *testing.F) {
+	for _, sums := range []bool{false, true} {
+		f.Add(unhex(f, v1+v2+v3+v4+v24), sums)
+		f.Add(unhex(f, v27), sums)
+		f.Add(unhex(f, v1+"00000000"), sums)
+		f.Add(nest(f, unhex(f, v24), 3), sums)
+		f.Add(append(unhex(f, v1), message.Append1(nil, []byte{0}, message.CodecSnappy)...), sums)
+	}
+	f.Fuzz(func(t *testing.T, set []byte, sums bool) {
+		const limit = 1 << 20
+		set = slices.Clone(set)
+		if sums {
+			repair(set)
+		}
+		alone := message.Set(set).Iterate(0)
+		alone.LimitDecompressed(limit - len(set)) // what the levels below have left
+		var want []seen
+		for alone.Next() {
+			want = append(want, seen{payload: string(alone.Message().Payload)})
+		}
+		entry := message.Append1(nil, snappy.Encode(nil, set), message.CodecSnappy)
+		it := message.Set(entry).Iterate(0)
+		it.LimitDecompressed(limit)
+		var got []seen
+		for it.Next() {
+			got = append(got, seen{string(it.Message().Payload), it.Offset(), it.NextOffset()})
+		}
+		if alone.Err() != nil || alone.ValidBytes() != len(set) {
+			if it.Err() == nil || len(got) > 0 || it.NextOffset() != 0 {
+				t.Fatalf("%d messages, up to %d, %v, of a set that is not sound: %v", len(got), it.NextOffset(), it.Err(), alone.Err())
+			}
+			return
+		}
+		if len(want) > 0 {
+			want[len(want)-1].next = int64(len(entry))
+		}
+		// Two sets inside may be too much together, or too deep, where each alone is not.
+		if it.Err() != nil && (errors.Is(it.Err(), message.ErrTooLarge) || errors.Is(it.Err(), message.ErrDecompress)) && len(got) == 0 {
+			return
+		}
+		if it.Err() != nil || !slices.Equal(got, want) || it.NextOffset() != int64(len(entry)) {
+			t.Fatalf("%v up to %d, %v; want %v up to %d", got, it.NextOffset(), it.Err(), want, len(entry))
 		}
 	})
 }
