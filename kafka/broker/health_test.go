@@ -469,8 +469,6 @@ func TestHealthNamesPartitions(t *testing.T) {
 // TestLogNamesWhatItIsAbout: what is logged of a refused request has its peer,
 // topic and partition as attributes of their own.
 func TestLogNamesWhatItIsAbout(t *testing.T) {
-	lines := make(lineChan, 1000)
-	s := startTest(t, t.TempDir(), func(c *Config) { c.Logger = slog.New(slog.NewJSONHandler(lines, nil)) })
 	for _, row := range []struct {
 		request []byte
 		message string
@@ -480,7 +478,9 @@ func TestLogNamesWhatItIsAbout(t *testing.T) {
 		{wire.AppendOffsets(nil, "b", 3, wire.TimeLatest, 1), "connection closed because of what it sent", map[string]any{"topic": "b", "partition": 3.0}},
 		{wire.AppendProduce(nil, "c", 0, message.Append(nil, make([]byte, DefaultMaxMessageBytes+1))), "message set dropped", map[string]any{"topic": "c", "partition": 0.0}},
 	} {
-		s.refusedLog, s.oversizedLog = limitedLog{}, limitedLog{} // each is to be said
+		// One of a kind is logged each second: a broker for each.
+		lines := make(lineChan, 1000)
+		s := startTest(t, t.TempDir(), func(c *Config) { c.Logger = slog.New(slog.NewJSONHandler(lines, nil)) })
 		conn, err := net.Dial("tcp", s.Addr().String())
 		if err != nil {
 			t.Fatal(err)

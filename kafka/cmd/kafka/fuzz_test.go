@@ -23,7 +23,6 @@ func addPropertiesSeeds(f *testing.F) {
 		"topic.partition.count.map=a:1,b:2, c : 3\nlog.retention.size=-1\ntopic.log.retention.size=a:-1,b:1000\n",
 		"topic.flush.intervals.ms=a:b:1,é:2\nlog.retention.hours=2562047\nlog.cleanup.interval.mins=1\n",
 		"topic.log.retention.hours=a:0", "topic.partition.count.map=a:1,a:2", "log.retention.hours=99999999999999999999", "log.roll.hours=-1",
-		strings.Repeat("x", maxPropertiesBytes+1),
 		strings.Repeat("\\\n", 1000) + "port=1",
 	} {
 		f.Add(text)
