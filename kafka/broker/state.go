@@ -35,7 +35,7 @@ var (
 	descOpened       = brokerDesc("start_logs_opened", "Partition folders opened by the start so far.")
 	descRecovered    = brokerDesc("start_logs_recovered", "Logs that the start looked through for a bad tail, as the last stop had not been clean.")
 	descCuts         = brokerDesc("recovery_cuts_total", "Bad tails cut off logs, by the start or after a failed flush.")
-	descCutBytes     = brokerDesc("recovery_cut_bytes_total", "Bytes of these.")
+	descCutBytes     = brokerDesc("recovery_cut_bytes_total", "Bytes of the bad tails cut off logs.")
 	descConnsLimit   = brokerDesc("connections_limit", "Connections that may be open at once; 0 is no bound.")
 	descDiskFree     = brokerDesc("disk_free_bytes", "Bytes free on the file system of the log folder. Missing while that does not answer.")
 	descDiskSize     = brokerDesc("disk_size_bytes", "Size of the file system of the log folder.")
