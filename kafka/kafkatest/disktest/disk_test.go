@@ -1,8 +1,10 @@
 package disktest
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -189,4 +191,35 @@ func (d *disk) used() int64 {
 		d.t.Fatal(err)
 	}
 	return int64(s.Blocks-s.Bfree) * int64(s.Bsize)
+}
+
+// writeBack writes pieces of files to the disk, as the kernel does at times of
+// its own and in no order, until ctx ends. So a loss of power leaves files with
+// holes and torn ends. files is a pattern of names.
+func (d *disk) writeBack(ctx context.Context, rng *rand.Rand, files string) {
+	for ctx.Err() == nil {
+		// What goes wrong here does so because the power is gone, or the file.
+		if names, _ := filepath.Glob(files); len(names) > 0 {
+			writePiece(names[rng.IntN(len(names))], rng)
+		}
+		time.Sleep(time.Duration(rng.Int64N(int64(4 * time.Millisecond))))
+	}
+}
+
+func writePiece(name string, rng *rand.Rand) {
+	file, err := os.Open(name)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 {
+		return
+	}
+	const page, most = 4096, 16
+	pages := (info.Size() + page - 1) / page
+	first := max(pages-most, 0)
+	first += rng.Int64N(pages - first)
+	_ = unix.SyncFileRange(int(file.Fd()), first*page, page*(1+rng.Int64N(most/4)),
+		unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
 }

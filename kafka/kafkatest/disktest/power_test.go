@@ -7,8 +7,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,6 +41,7 @@ func TestPowerLoss(t *testing.T) {
 	bin := torture.Build(t)
 	d := newDisk(t, powerDiskBytes)
 	var total torture.Report
+	torn := 0
 	for lives := uint64(0); total.Checks < cuts; lives++ {
 		if lives > 0 {
 			d.format()
@@ -51,6 +54,7 @@ func TestPowerLoss(t *testing.T) {
 			m.boot()
 			report := m.check()
 			total.Add(report)
+			torn += m.torn()
 			if err := errors.Join(report.Err(), m.verify()); err != nil {
 				t.Fatalf("after loss of power %d:\n%v\nbefore:\n%s\nafter:\n%s", total.Checks, err, m.logBefore, m.broker.Log())
 			}
@@ -60,7 +64,7 @@ func TestPowerLoss(t *testing.T) {
 		}
 		m.broker.Kill()
 	}
-	t.Logf("the power was lost %d times\n%s", cuts, total)
+	t.Logf("the power was lost %d times, %d logs had a torn end\n%s", cuts, torn, total)
 	for _, level := range torture.Levels() {
 		if total.Levels[level].Sent == 0 {
 			t.Errorf("no message was sent with acks %v", level)
@@ -76,8 +80,8 @@ func TestPowerLoss(t *testing.T) {
 func TestPowerLossFindsABrokerThatDoesNotFlush(t *testing.T) {
 	needDisks(t)
 	for _, row := range []struct {
-		name string
-		sync bool
+		name   string
+		synced bool
 	}{
 		// Nothing is left, not even the topic.
 		{"all is gone", false},
@@ -85,11 +89,11 @@ func TestPowerLossFindsABrokerThatDoesNotFlush(t *testing.T) {
 		// itself, and the newest messages are gone.
 		{"the newest are gone", true},
 	} {
-		t.Run(row.name, func(t *testing.T) { findLiar(t, row.sync) })
+		t.Run(row.name, func(t *testing.T) { findLiar(t, row.synced) })
 	}
 }
 
-func findLiar(t *testing.T, sync bool) {
+func findLiar(t *testing.T, synced bool) {
 	seed, rng := random(t)
 	program, err := os.Executable()
 	if err != nil {
@@ -105,7 +109,7 @@ func findLiar(t *testing.T, sync bool) {
 		m.boot()
 		m.createTopic()
 		m.loseUnderLoad(func(load *torture.Load) {
-			if !sync {
+			if !synced {
 				return
 			}
 			if err := unix.Syncfs(int(d.root.Fd())); err != nil {
@@ -119,7 +123,7 @@ func findLiar(t *testing.T, sync bool) {
 		}
 		report := m.check()
 		m.broker.Kill()
-		if err := report.Err(); err != nil && (!sync || report.Levels[torture.Flushed].LostAcked > 0) {
+		if err := report.Err(); err != nil && (!synced || report.Levels[torture.Flushed].LostAcked > 0) {
 			t.Logf("found out: %s, …\n%s", report.Problems[0], report)
 			return
 		}
@@ -199,16 +203,26 @@ func (m *machine) loseUnderLoad(meanwhile func(*torture.Load)) {
 		Seed:            m.rng.Uint64(),
 	})
 	defer load.Stop()
+	ctx, cancel := context.WithCancel(m.t.Context())
+	var kernel sync.WaitGroup
+	rng := rand.New(rand.NewPCG(m.rng.Uint64(), 0))
+	kernel.Go(func() { m.d.writeBack(ctx, rng, filepath.Join(m.logDir(), "*", "*.kafka")) })
+	stopKernel := func() {
+		cancel()
+		kernel.Wait()
+	}
+	defer stopKernel()
 	m.waitFlushed(load, 1)
 	if meanwhile != nil {
 		meanwhile(load)
 	}
 	time.Sleep(time.Duration(m.rng.Int64N(int64(maxLoadTime)))) // to no state: to any moment
-	load.CrashAhead()
+	load.PowerLossAhead()
 	m.d.cutPower()
 	time.Sleep(time.Duration(m.rng.Int64N(int64(20 * time.Millisecond))))
 	m.broker.Kill()
 	load.Stop()
+	stopKernel()
 	m.lost, m.logBefore = m.options, m.broker.Log()
 	m.d.restorePower()
 }
@@ -232,8 +246,24 @@ func (m *machine) check() torture.Report {
 	if err != nil {
 		m.t.Fatalf("read what is there: %v\nbefore:\n%s\nafter:\n%s", err, m.logBefore, m.broker.Log())
 	}
-	return m.ledger.Check(snapshot, m.lost)
+	o := m.lost
+	o.Retention = o.Retention || m.options.Retention // it is at work already
+	return m.ledger.Check(snapshot, o)
 }
+
+// torn returns how many logs the broker has cut at its start.
+func (m *machine) torn() int {
+	m.t.Helper()
+	found := opened.FindStringSubmatch(m.broker.Log())
+	if found == nil {
+		m.t.Fatalf("the log does not tell what was cut:\n%s", m.broker.Log())
+	}
+	n, _ := strconv.Atoi(found[1])
+	return n
+}
+
+// opened is the line that a broker logs when it has opened its logs.
+var opened = regexp.MustCompile(`log folder opened.* cut=([0-9]+)`)
 
 // verify looks at the log folder with the tool that users have for it, and at
 // what the brokers have logged. Errors are logged only before the loss: of a disk

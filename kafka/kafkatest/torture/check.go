@@ -196,6 +196,9 @@ func (c *partitionCheck) checkStart() {
 	}
 	switch {
 	case first == c.history.first:
+	case first < c.history.first && c.options.Retention:
+		// Retention shows the end of a segment before it removes the file, and the
+		// crash came between the two.
 	case first < c.history.first:
 		c.problem("the log starts at %d, and did at %d before", first, c.history.first)
 	case !c.options.Retention:
@@ -213,17 +216,18 @@ func (c *partitionCheck) checkOld() []Found {
 	if c.log.End < h.end {
 		c.problem("the log ends at %d; before, %d was flushed", c.log.End, h.end)
 	}
+	messages := c.log.Messages[firstFrom(c.log.Messages, h.first):] // those before it are back
 	for i, want := range kept {
-		if i == len(c.log.Messages) {
+		if i == len(messages) {
 			c.problem("%d messages are gone from %v on; they were there after the last recovery", len(kept)-i, want)
 			return nil
 		}
-		if got := c.log.Messages[i]; got != want {
+		if got := messages[i]; got != want {
 			c.problem("%v stands where after the last recovery there was %v", got, want)
 			return c.log.Messages[firstFrom(c.log.Messages, h.end):]
 		}
 	}
-	return c.log.Messages[len(kept):]
+	return messages[len(kept):]
 }
 
 // firstFrom returns the index of the first message at or above an offset.

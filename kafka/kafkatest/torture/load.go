@@ -71,6 +71,7 @@ type Load struct {
 	wg     sync.WaitGroup
 
 	crash   atomic.Bool
+	dark    atomic.Bool          // the power is gone: no answer counts
 	acked   [levels]atomic.Int64 // messages
 	refused atomic.Int64         // sets
 }
@@ -117,6 +118,16 @@ func (l *Ledger) StartLoad(addr string, cfg LoadConfig) *Load {
 // CrashAhead says that from now on the broker may do as it likes: no error of a
 // connection is a problem any more.
 func (ld *Load) CrashAhead() { ld.crash.Store(true) }
+
+// PowerLossAhead says that the power is about to be cut. It is CrashAhead, and
+// what is answered from now on is no promise: with a machine that loses its power
+// no answer would leave it any more. Without that a sync that is under way when a
+// file system is shut down, and succeeds nevertheless, would be held against the
+// broker. Damage still is.
+func (ld *Load) PowerLossAhead() {
+	ld.crash.Store(true)
+	ld.dark.Store(true)
+}
 
 // Stop ends the load and waits for its goroutines.
 func (ld *Load) Stop() {
@@ -219,6 +230,9 @@ func (ld *Load) takeAnswer(c *client.Conn, s *Stream, set int, buf []byte) ([]by
 		}
 		return buf, nil
 	}
+	if ld.dark.Load() {
+		return buf, nil
+	}
 	r, err := wire.ParseAckedRange(buf)
 	if err != nil {
 		return buf, err
@@ -290,7 +304,9 @@ func (r *reader) take(set message.Set, offset int64) (int, error) {
 			r.load.ledger.Problem("a consumer of %v got %v, and %d was to come", r.reading.Partition, f, r.next[f.Stream])
 		}
 		r.next[f.Stream] = f.Sequence + 1
-		r.reading.Saw(f)
+		if !r.load.dark.Load() {
+			r.reading.Saw(f)
+		}
 	}
 	if it.Err() != nil {
 		r.load.ledger.Problem("a consumer of %v got damage: %v", r.reading.Partition, it.Err())
@@ -306,7 +322,7 @@ func (ld *Load) makeTopics(c *client.Conn, rng *rand.Rand) error {
 			name := there[0]
 			there = there[1:]
 			ld.ledger.setTopic(name, topicFact{})
-			if err := c.DeleteTopic(ld.ctx, name); err != nil {
+			if err := c.DeleteTopic(ld.ctx, name); err != nil || ld.dark.Load() {
 				return err
 			}
 			ld.ledger.setTopic(name, topicFact{gone: true})
@@ -314,7 +330,7 @@ func (ld *Load) makeTopics(c *client.Conn, rng *rand.Rand) error {
 			name := ld.ledger.scratchName()
 			partitions := int32(1 + rng.IntN(3))
 			ld.ledger.setTopic(name, topicFact{})
-			if err := c.CreateTopic(ld.ctx, name, partitions); err != nil {
+			if err := c.CreateTopic(ld.ctx, name, partitions); err != nil || ld.dark.Load() {
 				return err
 			}
 			ld.ledger.setTopic(name, topicFact{partitions: partitions})
