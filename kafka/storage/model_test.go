@@ -43,7 +43,7 @@ import (
 
 const (
 	// modelSteps is how many steps TestModel takes; KAFKALAB_STEPS overrides it.
-	modelSteps = 120_000
+	modelSteps = 200_000
 	// episodeSteps is how many of them are one episode's.
 	episodeSteps = 150
 )
@@ -57,7 +57,7 @@ func TestModel(t *testing.T) {
 		if err != nil {
 			t.Fatalf("KAFKALAB_EPISODE: %v", err)
 		}
-		e := runEpisode(seed, n, stepLimit, onMem)
+		e := runEpisode(seed, n, nil)
 		t.Logf("%d steps, %v\n%s", e.step, e.done, strings.Join(e.trace, "\n"))
 		if e.problem != "" {
 			t.Error(e.problem)
@@ -80,7 +80,7 @@ func TestModel(t *testing.T) {
 		workers.Go(func() {
 			for taken.Load() < int64(steps) && !t.Failed() {
 				n := int(next.Add(1))
-				e := runEpisode(seed, n, stepLimit, onMem)
+				e := runEpisode(seed, n, nil)
 				taken.Add(int64(e.step))
 				mu.Lock()
 				for what, times := range e.done {
@@ -133,6 +133,8 @@ func (k logKey) String() string { return partitionName(k.topic, k.partition) }
 type modelLog struct {
 	incarnation int    // tells a log from the one that was deleted before it
 	written     []byte // all that was ever appended, from offset 0 on
+	tried       []byte // the group that the current step wanted to append
+	most        []byte // written as it was before a loss in the current step
 	maybe       []byte // a group whose append failed and may not be undone: it may show behind written after a restart
 	first       int64  // where the log begins
 	safe        int64  // no crash takes away what is before
@@ -163,10 +165,13 @@ type model struct {
 	rng   *rand.Rand
 	wrap  func(*vfs.Mem) vfs.FS
 	limit time.Duration // how long a step may take before it hangs
-	mem   *vfs.Mem
-	clock *clock.Manual
-	cfg   Config
-	m     *Manager
+	// mutant says that wrap breaks the file system: then only the consequences
+	// are looked for, not whether it is used as expected.
+	mutant bool
+	mem    *vfs.Mem
+	clock  *clock.Manual
+	cfg    Config
+	m      *Manager
 
 	partitions int32 // of topics that nobody created
 
@@ -188,19 +193,22 @@ type model struct {
 	done    map[string]int
 }
 
-// onMem lets the storage work on the file system in memory itself.
-func onMem(m *vfs.Mem) vfs.FS { return m }
-
-// runEpisode runs one episode.
-func runEpisode(seed uint64, episode int, limit time.Duration, wrap func(*vfs.Mem) vfs.FS) *model {
+// runEpisode runs one episode; wrap is nil for one that must go well.
+func runEpisode(seed uint64, episode int, wrap func(*vfs.Mem) vfs.FS) *model {
 	m := &model{
-		limit:   limit,
 		rng:     rand.New(rand.NewPCG(seed, uint64(episode))),
 		wrap:    wrap,
+		mutant:  wrap != nil,
+		limit:   stepLimit,
 		logs:    map[logKey]*modelLog{},
 		ghosts:  map[logKey]bool{},
 		created: map[string]int32{},
 		done:    map[string]int{},
+	}
+	if m.mutant {
+		m.limit = mutantLimit
+	} else {
+		m.wrap = func(mem *vfs.Mem) vfs.FS { return mem }
 	}
 	m.clock = clock.NewManual(testStart)
 	m.mem = vfs.NewMem(m.clock.Now)

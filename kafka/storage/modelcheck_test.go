@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -52,6 +54,7 @@ type snapshot struct {
 func (m *model) snapshot() snapshot {
 	s := snapshot{logs: make(map[logKey]modelLog, len(m.logs)), created: maps.Clone(m.created)}
 	for key, ml := range m.logs {
+		ml.most, ml.tried = nil, nil
 		s.logs[key] = *ml
 	}
 	return s
@@ -69,12 +72,18 @@ func (m *model) mergeWith(before snapshot) {
 			continue
 		}
 		ml.safe = old.safe
-		if len(ml.written) < len(old.written) {
-			// It has lost what a failed sync had dropped, or found it again.
-			ml.written = old.written[:len(old.written):len(old.written)]
+		if len(ml.written) < len(ml.most) {
+			ml.written = ml.most // it has lost since what a failed sync had dropped
 		}
 		if ml.maybe == nil && len(ml.written) == len(old.written) {
-			ml.maybe = old.maybe
+			if ml.maybe = ml.tried; ml.maybe == nil {
+				ml.maybe = old.maybe
+			}
+		}
+	}
+	for key, ml := range m.logs {
+		if _, there := before.logs[key]; !there {
+			ml.safe = 0
 		}
 	}
 	for topic, n := range m.created {
@@ -94,8 +103,8 @@ func (m *model) mergeWith(before snapshot) {
 func (m *model) reopen(how string, crashed *vfs.Mem) {
 	m.disk.setCrash(0, nil)
 	m.disk.setFault(nil)
-	for _, ml := range m.logs {
-		if ml.suspect {
+	for key, ml := range m.logs {
+		if ml.suspect && !m.marked(key) {
 			// A new process takes for written what it can read, and cannot know
 			// better. A new start of the machine knows.
 			how = "crash"
@@ -134,6 +143,13 @@ func (m *model) reopen(how string, crashed *vfs.Mem) {
 	m.open(how)
 }
 
+// marked reports whether a mark beside a log's segments says that a sync has
+// failed.
+func (m *model) marked(key logKey) bool {
+	entries, err := m.mem.ReadDir(filepath.Join(testDir, key.String()))
+	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), unsyncedSuffix) })
+}
+
 // closeManager closes the manager as a broker does that is told to stop, on a
 // disk that may be ill. Half the time the machine loses its power afterwards. It
 // returns what that was like.
@@ -148,7 +164,9 @@ func (m *model) closeManager() (how string) {
 	switch {
 	case err == nil:
 		for _, ml := range m.logs {
-			ml.safe = int64(len(ml.written))
+			if !ml.doomed {
+				ml.safe = int64(len(ml.written))
+			}
 		}
 		if m.chance(50) {
 			m.mem = m.mem.CrashClone(m.rng)
@@ -306,7 +324,7 @@ func (m *model) compareLog(how string, l *Log, ml *modelLog) {
 		return
 	}
 	least := ml.safe
-	if how != "crash" {
+	if how != "crash" && !ml.doomed {
 		least = int64(len(ml.written))
 	}
 	written := append(ml.written[:len(ml.written):len(ml.written)], ml.maybe...)

@@ -61,12 +61,34 @@ func (m *model) changeDisk() {
 	}
 }
 
+// failWrite lets an append be torn, and cutting it off fail.
+func (m *model) failWrite() {
+	l, ml := m.pick()
+	if l == nil || ml.broken || m.timed() || m.disk.ill() {
+		return
+	}
+	torn := &vfs.TornWrite{Bytes: m.rng.IntN(400), Err: syscall.ENOSPC}
+	m.disk.setFault(func(op vfs.Op) error {
+		switch op.Kind {
+		case vfs.OpWrite:
+			return torn
+		case vfs.OpTruncate:
+			return syscall.EIO
+		}
+		return nil
+	})
+	m.note("writes are torn after %d bytes, and cutting fails", torn.Bytes)
+	m.appendTo(l, ml)
+	m.disk.setFault(nil)
+	m.heal()
+}
+
 // failSync lets a sync fail with something to flush, and perhaps lets the page
 // cache forget what the sync has dropped. Nothing becomes visible before all is
 // well (fault B04).
 func (m *model) failSync() {
 	l, ml := m.pick()
-	if l == nil || ml.broken || m.timed() || m.disk.ill() {
+	if l == nil || ml.broken || m.timed() || m.disk.ill() || m.mutant {
 		return
 	}
 	m.appendTo(l, ml)
@@ -82,9 +104,9 @@ func (m *model) failSync() {
 		m.failf("flush of %v succeeds, and its sync failed", keyOf(l))
 		return
 	}
-	flushed := l.State().Flushed
+	flushed := l.State().Flushed // a roll of the append may have flushed something
 	m.withLimit(func(ctx context.Context) { m.flushed(l, ml, int64(len(ml.written)), l.Flush(ctx)) })
-	if s := l.State(); s.Flushed != flushed || s.Flushed != ml.safe {
+	if s := l.State(); s.Flushed != flushed || s.Flushed < ml.safe {
 		m.failf("after a failed sync of %v: %+v, %d was flushed before", keyOf(l), s, flushed)
 		return
 	}
@@ -131,6 +153,7 @@ func (m *model) healAfterLoss(lossy logKey) {
 		// Slices of what was visible before it was flushed may find it gone: it
 		// was written anew elsewhere.
 		m.dropSlices(keyOf(l), ml.safe)
+		ml.most = ml.written
 		ml.cut(s.LogEnd)
 		ml.broken, ml.suspect, ml.maybe, ml.vague = false, false, nil, true
 	}

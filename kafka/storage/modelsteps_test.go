@@ -14,8 +14,12 @@ import (
 	"kafkalab/kafka/message"
 )
 
-// stepLimit is how long a step of the model test may take before it hangs.
-const stepLimit = 20 * time.Second
+// stepLimit is how long a step of the model test may take before it hangs,
+// mutantLimit with a file system that makes logs hang for ever.
+const (
+	stepLimit   = 20 * time.Second
+	mutantLimit = time.Second
+)
 
 // withLimit calls do with a context that ends what hangs.
 func (m *model) withLimit(do func(ctx context.Context)) {
@@ -59,7 +63,7 @@ func (m *model) anything() {
 		weight int
 		do     func()
 	}{
-		{360, m.append},
+		{350, m.append},
 		{120, m.flush},
 		{25, m.syncBesideAppends},
 		{200, m.read},
@@ -71,6 +75,7 @@ func (m *model) anything() {
 		{8, m.delete},
 		{12, m.changeDisk},
 		{15, m.failSync},
+		{10, m.failWrite},
 		{10, func() { m.reopen("close", nil) }},
 		{15, func() { m.reopen("kill", nil) }},
 		{25, func() { m.reopen("crash", nil) }},
@@ -88,6 +93,9 @@ func (m *model) anything() {
 // returns nil when that fails, as it may on an ill disk.
 func (m *model) pick() (*Log, *modelLog) {
 	topic := []string{"a", "a", "b", "c"}[m.rng.IntN(4)]
+	if topic == "c" && !slices.Contains(m.m.Topics(), "c") && m.chance(80) {
+		topic = "a" // it is to be created by CreateTopic, as a rule
+	}
 	key := logKey{topic, m.rng.Int32N(m.m.Partitions([]byte(topic)))}
 	ml := m.logs[key]
 	if ml != nil && ml.doomed {
@@ -165,6 +173,7 @@ func (m *model) appendTo(l *Log, ml *modelLog) {
 	segments := len(*l.segments.Load())
 	mustRoll := m.rollDue(l, ml)
 	end := int64(len(ml.written))
+	ml.tried = group
 	a, err := l.Append(group, messages)
 	m.note("append %d bytes to %v: %d to %d, %v", len(group), keyOf(l), a.Base, a.Next, err)
 	m.count("append")
@@ -261,7 +270,7 @@ func (m *model) flushed(l *Log, ml *modelLog, end int64, err error) {
 // syncBesideAppends appends and reads while a sync lasts, and perhaps crashes.
 func (m *model) syncBesideAppends() {
 	l, ml := m.pick()
-	if l == nil || ml.broken || m.timed() || m.disk.ill() {
+	if l == nil || ml.broken || m.timed() || m.disk.ill() || m.mutant {
 		return
 	}
 	m.appendTo(l, ml)
@@ -322,7 +331,11 @@ func (m *model) readFrom(l *Log, ml *modelLog) {
 	sl, err := l.Read(offset, m.rng.IntN(2000))
 	switch {
 	case offset < s.First || offset > s.Watermark:
-		if !errors.Is(err, ErrOffsetOutOfRange) {
+		want := ErrOffsetOutOfRange
+		if ml.broken && offset > s.Watermark && offset <= s.LogEnd {
+			want = ErrOutOfService // it may be visible later
+		}
+		if !errors.Is(err, want) {
 			m.failf("read of %v at %d, outside %+v: %v", keyOf(l), offset, s, err)
 		}
 		return

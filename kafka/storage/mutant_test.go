@@ -3,7 +3,6 @@ package storage
 import (
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"kafkalab/kafka/internal/vfs"
 )
@@ -11,10 +10,7 @@ import (
 // TestModelCatches shows that the model test can fail: on a file system that does
 // not do what it says the model objects, and soon.
 func TestModelCatches(t *testing.T) {
-	const (
-		episodes = 400
-		limit    = time.Second // some make logs hang for ever
-	)
+	const episodes = 1000
 	for _, mutant := range []struct {
 		name string
 		wrap func(*brokenFS)
@@ -71,7 +67,7 @@ func TestModelCatches(t *testing.T) {
 		t.Run(mutant.name, func(t *testing.T) {
 			seed := testSeed(t)
 			for n := range episodes {
-				e := runEpisode(seed, n, limit, func(mem *vfs.Mem) vfs.FS {
+				e := runEpisode(seed, n, func(mem *vfs.Mem) vfs.FS {
 					f := newBrokenFS(mem)
 					mutant.wrap(f)
 					return f

@@ -140,10 +140,15 @@ func (s *script) run(args []string) string {
 		put(s.t, s.fs, filepath.Join(testDir, args[0]), append(old[:at:at], append(b, old[min(at+len(b), len(old)):]...)...))
 	case "remove":
 		err = s.fs.Remove(filepath.Join(testDir, args[0]))
-	case "fail": // fail KIND...: the next operation of each kind; none: no further
+	case "fail": // fail KIND[=BYTES]...: the next operation of each kind, or the rest of it; none: no further
 		hooks := make([]vfs.Hook, len(args))
-		for i, kind := range args {
-			hooks[i] = vfs.FailNth(vfs.OpKind(kind), 1, syscall.EIO)
+		for i, arg := range args {
+			kind, bytes, torn := strings.Cut(arg, "=")
+			failure := error(syscall.EIO)
+			if torn {
+				failure = &vfs.TornWrite{Bytes: int(s.int(bytes)), Err: syscall.EIO}
+			}
+			hooks[i] = vfs.FailNth(vfs.OpKind(kind), 1, failure)
 		}
 		s.fs.SetHook(func(op vfs.Op) error {
 			for _, h := range hooks {
