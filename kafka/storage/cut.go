@@ -106,13 +106,13 @@ func (l *Log) cutOverlap(ctx context.Context, before, after segmentFile) (err er
 
 // saveCut copies what lies behind position in a segment to a file of its own and
 // returns that file's path.
-func saveCut(ctx context.Context, fsys vfs.FS, from io.ReaderAt, f segmentFile, position int64) (string, error) {
+func saveCut(ctx context.Context, fsys vfs.FS, from vfs.File, f segmentFile, position int64) (string, error) {
 	return saveRange(ctx, fsys, from, f, position, f.size-position, cutSuffix)
 }
 
 // saveRange copies size bytes from a position in a segment on to a file of its
 // own, whose name is the segment's, suffix and offset, and returns its path.
-func saveRange(ctx context.Context, fsys vfs.FS, from io.ReaderAt, f segmentFile, position, size int64, suffix string) (string, error) {
+func saveRange(ctx context.Context, fsys vfs.FS, from vfs.File, f segmentFile, position, size int64, suffix string) (string, error) {
 	path, err := freeName(fsys, fmt.Sprintf("%s%s%d", f.path, suffix, f.base+position))
 	if err != nil {
 		return "", err
@@ -158,12 +158,19 @@ func freeName(fsys vfs.FS, name string) (string, error) {
 
 // copySparse copies size bytes and leaves out blocks of zeros, so that a tail of
 // zeros, of which file systems leave large ones after a crash, takes no room on
-// the disk (fault B02).
-func copySparse(ctx context.Context, to vfs.File, from io.ReaderAt, position, size int64) error {
+// the disk, and where it is a hole no time to read (fault B02).
+func copySparse(ctx context.Context, to, from vfs.File, position, size int64) error {
 	buf := make([]byte, min(scanBytes, size))
 	for done := int64(0); done < size; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		data, err := from.NextData(position + done)
+		if err != nil {
+			return err
+		}
+		if done = min(data-position, size); done == size {
+			break
 		}
 		b := buf[:min(int64(len(buf)), size-done)]
 		if _, err := from.ReadAt(b, position+done); err != nil && !errors.Is(err, io.EOF) {

@@ -127,6 +127,9 @@ func (f memUncached) ReadAt(p []byte, off int64) (int, error) { return f.readAt(
 
 func (f memUncached) Direct() bool { return true }
 
+// NextData knows of no holes.
+func (f *memFile) NextData(off int64) (int64, error) { return off, nil }
+
 // Fd reports that there is no descriptor.
 func (f *memFile) Fd() (uintptr, bool) { return 0, false }
 

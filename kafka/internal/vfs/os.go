@@ -27,6 +27,24 @@ type osFile struct{ *os.File }
 // mode, so the call has no side effect.
 func (f osFile) Fd() (uintptr, bool) { return f.File.Fd(), true }
 
+// NextData moves the descriptor's own position, which nothing goes by.
+func (f osFile) NextData(off int64) (int64, error) {
+	at, err := unix.Seek(int(f.File.Fd()), off, unix.SEEK_DATA)
+	switch {
+	case err == nil:
+		return at, nil
+	case errors.Is(err, unix.EINVAL): // there are no holes here
+		return off, nil
+	case !errors.Is(err, unix.ENXIO):
+		return 0, pathError("seek data", f.Name(), err)
+	}
+	info, err := f.File.Stat() // a hole up to the end
+	if err != nil {
+		return 0, err
+	}
+	return max(info.Size(), off), nil
+}
+
 func open(name string, flag int) (File, error) {
 	f, err := os.OpenFile(name, flag, fileMode)
 	if err != nil {

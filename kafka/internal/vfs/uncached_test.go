@@ -113,3 +113,32 @@ func TestKillClone(t *testing.T) {
 		t.Errorf("the original has %q", got)
 	}
 }
+
+// TestNextData: what it leaves out is zeros, and on a file system with holes it
+// leaves them out.
+func TestNextData(t *testing.T) {
+	both(t, func(t *testing.T, fsys FS, dir string) {
+		f := create(t, fsys, filepath.Join(dir, "file"), []byte("begin"))
+		defer f.Close()
+		const middle, size = 3 << 20, 5 << 20
+		_, err := f.WriteAt([]byte("middle"), middle)
+		must(t, err)
+		must(t, f.Truncate(size))
+		must(t, f.Sync())
+		steps := 0
+		for off := int64(0); off < size; steps++ {
+			at, err := f.NextData(off)
+			must(t, err)
+			if at < off || at > size || off <= 0 && at > 0 || off <= middle && at > middle {
+				t.Fatalf("next data from %d is at %d", off, at)
+			}
+			off = at + 64<<10
+		}
+		if _, holes := fsys.(osFS); holes && steps > 20 {
+			t.Logf("%d steps: no holes on this file system", steps)
+		}
+		if at, err := f.NextData(size + 7); at < size || err != nil {
+			t.Errorf("next data from behind the end is at %d, %v", at, err)
+		}
+	})
+}

@@ -71,6 +71,10 @@ type File interface {
 	Truncate(size int64) error
 	// Stat describes the file.
 	Stat() (fs.FileInfo, error)
+	// NextData returns the first position from off on that may hold anything but
+	// zeros, or the size of the file: whole holes can be left out without being
+	// read. It is off itself where the file system does not tell.
+	NextData(off int64) (int64, error)
 	// Fd returns the descriptor, for sendfile, and whether there is one. It is
 	// valid until Close.
 	Fd() (uintptr, bool)
