@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/storage"
@@ -144,6 +145,10 @@ func (c *conn) deleteTopic(body []byte, _ int) error {
 		return c.answer(wire.CodeBadArgument, nil)
 	}
 	if err := c.srv.logs.DeleteTopic(name); err != nil {
+		// It may be gone nevertheless, with files that could not be removed.
+		if !slices.Contains(c.srv.logs.Topics(), name) {
+			c.srv.metrics.dropTopic(name)
+		}
 		return c.answer(c.adminCode("delete topic", topic, err), nil)
 	}
 	c.log.Info("topic deleted", "topic", name)

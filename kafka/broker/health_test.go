@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -516,5 +517,27 @@ func (c lineChan) entry(t *testing.T, message string) map[string]any {
 		case <-timeout:
 			t.Fatalf("the log does not say %q", message)
 		}
+	}
+}
+
+// TestCountersOfATopicHalfDeleted: a deletion that leaves files behind takes the
+// topic's counters with it all the same.
+func TestCountersOfATopicHalfDeleted(t *testing.T) {
+	files := vfs.NewMem(time.Now)
+	s := startTest(t, "/logs", func(c *Config) { c.Storage.FS = files })
+	l := connect(t, s)
+	l.send(acked("a", wire.AcksAppended, 0))
+	l.wantRange(0, 0, int64(len(ackedSet)))
+	files.SetHook(func(op vfs.Op) error {
+		if op.Kind == vfs.OpRemove {
+			return syscall.EIO
+		}
+		return nil
+	})
+	l.send(wire.AppendDeleteTopic(nil, "a"))
+	l.want(wire.CodeUnknown, nil)
+	files.SetHook(nil)
+	if got := valueOf(gather(t, s)["kafka_broker_messages_in_total"].GetMetric(), "a"); got != -1 {
+		t.Errorf("%v messages of a topic that is gone", got)
 	}
 }
