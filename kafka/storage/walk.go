@@ -234,9 +234,15 @@ func (w *walk) askRunning(logDir string) error {
 func (w *walk) partition(path string) error {
 	p := PartitionReport{Path: path}
 	p.Topic, p.Partition, p.Err = parsePartitionName(filepath.Base(path))
+	files, err := listSegments(w.fs, path)
+	for tries := 0; w.vanished(err) && tries < 100; tries++ {
+		if _, err := w.fs.Stat(path); w.vanished(err) {
+			return nil // its topic was deleted
+		}
+		files, err = listSegments(w.fs, path)
+	}
 	w.report.Partitions = append(w.report.Partitions, p)
 	r := &w.report.Partitions[len(w.report.Partitions)-1]
-	files, err := listSegments(w.fs, path)
 	if err != nil {
 		r.Err = errors.Join(r.Err, err)
 		return nil
@@ -274,6 +280,10 @@ func (w *walk) partition(path string) error {
 	return nil
 }
 
+// vanished reports whether err says that something is not there that was listed,
+// with a broker at work that may have removed it.
+func (w *walk) vanished(err error) bool { return w.report.Running && errors.Is(err, fs.ErrNotExist) }
+
 // checkFrom makes sure that the walk can begin where it is to.
 func (w *walk) checkFrom(files []segmentFile) error {
 	if w.opt.From == 0 || len(files) == 0 {
@@ -310,6 +320,9 @@ func isLast(fsys vfs.FS, f segmentFile) bool {
 // it is its partition's last one, to which a broker may be writing.
 func (w *walk) segment(p *PartitionReport, f segmentFile, last bool) (err error) {
 	file, err := w.fs.Open(f.path)
+	if w.vanished(err) {
+		return nil // retention has removed it
+	}
 	if err != nil {
 		p.Err = errors.Join(p.Err, err)
 		return nil
