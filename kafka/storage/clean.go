@@ -124,7 +124,8 @@ func (m *Manager) cleanMarker(logs []*Log) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s.end == l.logEnd.Load() {
+		// Not flushed is a log whose topic was about to be deleted.
+		if s.end == l.logEnd.Load() && s.end == l.flushed.Load() {
 			fmt.Fprintf(&b, "%d %d %s\n", s.end, s.writtenNs, filepath.Base(l.dir))
 		}
 	}

@@ -504,6 +504,26 @@ func TestCleanMarker(t *testing.T) {
 	fsys.SetHook(nil)
 }
 
+// TestCleanMarkerAfterFailedDeletion: the stop does not vouch for a log that it
+// did not flush, as its topic was about to be deleted.
+func TestCleanMarkerAfterFailedDeletion(t *testing.T) {
+	fsys, _ := newTestFS()
+	m, l := openTopic(t, fsys, Config{})
+	end := mustAppend(t, l, []byte("x")).Next
+	fsys.SetHook(vfs.FailNth(vfs.OpRename, 1, syscall.EIO))
+	if err := m.DeleteTopic("t"); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("delete: %v", err)
+	}
+	fsys.SetHook(nil)
+	mustClose(t, m)
+	m, l = openTopic(t, fsys, Config{})
+	wantState(t, l, 0, end, end, 1)
+	if size := fileSize(fsys.CrashClone(nil), segmentPath(0)); size != end {
+		t.Errorf("visible up to %d, but %d bytes are safe", end, size)
+	}
+	mustClose(t, m)
+}
+
 // TestCleanMarkerOfAChangedLog: what was changed after a clean stop is recovered
 // as after a crash, and what was not is trusted.
 func TestCleanMarkerOfAChangedLog(t *testing.T) {
