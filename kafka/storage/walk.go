@@ -259,7 +259,7 @@ func (w *walk) partition(path string) error {
 			_, err := w.fs.Stat(f.path + unsyncedSuffix)
 			return err == nil
 		})
-		if r.Cuts, err = w.cuts(path); err != nil {
+		if r.Cuts, err = w.cuts(path); err != nil && !w.vanished(err) {
 			if w.ctx.Err() != nil {
 				return err
 			}
