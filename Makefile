@@ -13,7 +13,7 @@ FUZZTIME  ?=
 KILLS     ?= 1000
 POWERCUTS ?= 300
 VOLUME    ?= 10000000000
-STEPS     ?= 5000000
+STEPS     ?= 20000000
 
 testbed_flag := $(if $(TESTBED),--testbed $(TESTBED))
 system_flags := $(foreach s,$(SYSTEMS),--system $(s))
@@ -22,7 +22,7 @@ seed_flag    := $(if $(SEED),--seed $(SEED))
 # Those that read requests, responses and segments.
 long_fuzz    := FuzzRequests|FuzzDecoders|FuzzScanner|FuzzLastSegment|FuzzClosedSegment
 
-.PHONY: help build setup test race lint fuzz torture bench smoke figures compare clean
+.PHONY: help build setup test race lint fuzz corpus torture bench smoke figures compare clean
 
 help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS="$$(printf '\t')" read -r t d; do printf '  make %-9s %s\n' "$$t" "$$d"; done
@@ -59,17 +59,25 @@ fuzz: ## run each fuzz target: 10 minutes those of requests, responses and segme
 	    case $$f in $(long_fuzz)) t=10m ;; *) t=2m ;; esac; t=$(or $(FUZZTIME),$$t); \
 	    echo "$$pkg $$f for $$t"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $$t -fuzzminimizetime 10x $$pkg || exit 1; done; done
 
+# So that every "go test" runs them, also elsewhere.
+corpus: ## keep 20 small ones of the inputs that "make fuzz" has found of interest, by target, in testdata/fuzz
+	@cache=$$($(GO) env GOCACHE)/fuzz; for pkg in $$($(GO) list ./...); do \
+	  dir=$$($(GO) list -f '{{.Dir}}' $$pkg); \
+	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    [ -d "$$cache/$$pkg/$$f" ] || continue; mkdir -p "$$dir/testdata/fuzz/$$f"; \
+	    find "$$cache/$$pkg/$$f" -type f -size -3 | sort | head -n 20 | xargs -r cp -t "$$dir/testdata/fuzz/$$f"; done; done
+
 # The same tests as in "make test", at other sizes. Each prints what it did and
 # what was lost; the seed that is printed repeats it (KAFKALAB_SEED).
 torture: setup build ## kill a broker 1000 times, cut its power 300 times, 10 GB through 100 connections, a long model test
 	@echo '== kill -9, $(KILLS) times'
-	KAFKALAB_KILLS=$(KILLS) $(GO) test -count=1 -v -timeout 4h -run '^TestKill$$' ./kafka/kafkatest/torture
+	KAFKALAB_KILLS=$(KILLS) $(GO) test -count=1 -v -timeout 0 -run '^TestKill$$' ./kafka/kafkatest/torture
 	@echo '== loss of power, $(POWERCUTS) times, and a broker that does not flush'
-	KAFKALAB_POWERCUTS=$(POWERCUTS) $(GO) test -count=1 -v -timeout 4h -run '^TestPowerLoss' ./kafka/kafkatest/disktest
+	KAFKALAB_POWERCUTS=$(POWERCUTS) $(GO) test -count=1 -v -timeout 0 -run '^TestPowerLoss' ./kafka/kafkatest/disktest
 	@echo '== $(VOLUME) bytes in and out through 100 connections'
-	KAFKALAB_RESIDENT_BYTES=$(VOLUME) $(GO) test -count=1 -v -timeout 4h -run '^TestResidentMemory$$' ./kafka/broker
+	KAFKALAB_RESIDENT_BYTES=$(VOLUME) $(GO) test -count=1 -v -timeout 0 -run '^TestResidentMemory$$' ./kafka/broker
 	@echo '== the model of a log, $(STEPS) steps'
-	KAFKALAB_STEPS=$(STEPS) $(GO) test -count=1 -v -timeout 4h -run '^TestModel' ./kafka/storage
+	KAFKALAB_STEPS=$(STEPS) $(GO) test -count=1 -v -timeout 0 -run '^TestModel' ./kafka/storage
 
 bench: setup build ## the paper's experiments: figures 4 and 5, a table of ratios (up to 25 minutes)
 	@trap './bin/testbed down $(testbed_flag)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
