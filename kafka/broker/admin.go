@@ -62,7 +62,7 @@ func (c *conn) topics(body []byte, _ int) error {
 	if size > maxAnswerBytes-wire.CodeSize {
 		return c.answer(wire.CodeBadArgument, nil)
 	}
-	c.gathered = wire.AppendResponseHeader(c.gathered, code, size)
+	c.gathered = wire.AppendResponseHeader(c.room(wire.ResponseHeaderSize+wire.TopicCountSize), code, size)
 	c.gathered = wire.AppendTopicCount(c.gathered, partitions)
 	for i, name := range names {
 		if err := c.sendStates(name, counts[i]); err != nil {
@@ -108,7 +108,7 @@ func (c *conn) sendStates(topic string, partitions int32) error {
 			t.First, t.Watermark, t.LogEnd = st.First, st.Watermark, st.LogEnd
 			t.Segments, t.Bytes = int32(st.Segments), st.Bytes
 		}
-		c.gathered = wire.AppendTopicState(c.gathered, t)
+		c.gathered = wire.AppendTopicState(c.room(wire.TopicStateSize(topic)), t)
 		if len(c.gathered) >= sendAt {
 			if err := c.sendGathered(); err != nil {
 				return err

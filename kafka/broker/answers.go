@@ -50,7 +50,7 @@ func (c *conn) startFlush(log *storage.Log, at storage.Appended) *flushWait {
 // the gathered ones, or behind those that are pending.
 func (c *conn) answerAcked(a pendingAnswer) error {
 	if a.flush == nil && c.pending.Load() == 0 {
-		c.gathered = appendAcked(c.gathered, a.code, a.where)
+		c.gathered = appendAcked(c.room(ackedAnswerSize), a.code, a.where)
 		if len(c.gathered) >= sendAt {
 			return c.sendGathered()
 		}
@@ -87,6 +87,9 @@ func (c *conn) finishAnswers() error {
 	}
 	return c.ctx.Err()
 }
+
+// ackedAnswerSize is the size of an answer to an AckedProduce.
+const ackedAnswerSize = wire.ResponseHeaderSize + 16
 
 func appendAcked(dst []byte, code wire.Code, where wire.AckedRange) []byte {
 	return wire.AppendAckedRange(wire.AppendResponseHeader(dst, code, 16), where)

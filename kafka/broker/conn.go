@@ -20,7 +20,11 @@ import (
 
 // sendAt is how many bytes of gathered answers are sent without waiting for
 // the end of the buffered requests.
-const sendAt = 32 << 10
+const sendAt = 12 << 10
+
+// fewGathered is how many bytes of gathered answers a connection has room for
+// by itself. Most need no more: the header of a fetch, an acknowledgement.
+const fewGathered = 256
 
 // conn is one connection. Its fields belong to the goroutine of serve, but for
 // those that say otherwise.
@@ -41,6 +45,8 @@ type conn struct {
 	// gathered are answers that are not sent yet. It is empty while answers
 	// are pending, since those come first.
 	gathered []byte
+	few      []byte // where they are gathered, while they are few
+	many     buffer // and where when they are more
 
 	group group
 
@@ -91,6 +97,8 @@ func (s *Server) newConn(tcp *net.TCPConn) (*conn, error) {
 	c.holder.done, c.holder.ready = c.ctx.Done(), make(chan struct{}, 1)
 	c.holder.still, c.holder.evict = c.still, c.evict
 	c.in.holder, c.out.holder = &c.holder, &c.holder
+	c.few = make([]byte, 0, fewGathered)
+	c.gathered = c.few
 	c.in.init()
 	c.out.init()
 	return c, nil
@@ -165,6 +173,7 @@ func (c *conn) handleBuffered() error {
 	if e := c.sendGathered(); err == nil {
 		err = e
 	}
+	c.releaseGathered()
 	c.timeRequests()
 	if err != nil {
 		c.finishAnswers()
@@ -278,7 +287,7 @@ func (c *conn) handle(t wire.Type, body []byte, pos int) error {
 
 // answer gathers an answer. Answers that are pending must have been finished.
 func (c *conn) answer(code wire.Code, payload []byte) error {
-	c.gathered = wire.AppendResponseHeader(c.gathered, code, len(payload))
+	c.gathered = wire.AppendResponseHeader(c.room(wire.ResponseHeaderSize+len(payload)), code, len(payload))
 	c.gathered = append(c.gathered, payload...)
 	if len(c.gathered) >= sendAt {
 		return c.sendGathered()
@@ -299,11 +308,32 @@ func (c *conn) sendGathered() error {
 	return err
 }
 
+// resetGathered makes room for the next answers, when these have been sent.
 func (c *conn) resetGathered() {
-	if cap(c.gathered) > 4*sendAt { // after one very long answer
-		c.gathered = nil
+	switch {
+	case c.many.home == noHome:
+		c.gathered = c.few
+	case cap(c.gathered) > 2*smallestBuffer: // after one very long answer
+		c.gathered = c.many.b[:0]
+	default:
+		c.gathered = c.gathered[:0]
 	}
-	c.gathered = c.gathered[:0]
+}
+
+// room returns the gathered answers, to which about n bytes are to be appended.
+func (c *conn) room(n int) []byte {
+	if len(c.gathered)+n > cap(c.gathered) && c.many.home == noHome {
+		c.many = c.srv.memory.take(&c.holder, 0, 0)
+		c.gathered = append(c.many.b[:0], c.gathered...)
+	}
+	return c.gathered
+}
+
+// releaseGathered leaves a connection that has nothing to send with room for few
+// answers.
+func (c *conn) releaseGathered() {
+	c.gathered = c.few
+	c.srv.memory.give(&c.holder, &c.many)
 }
 
 // place names a partition for the log, in words of a peer: not more of them than

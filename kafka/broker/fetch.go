@@ -117,14 +117,14 @@ func (c *conn) sendParts(several bool) error {
 		for i := range c.parts {
 			size += wire.ResponseHeaderSize + c.parts[i].slice.Len()
 		}
-		c.gathered = wire.AppendResponseHeader(c.gathered, wire.CodeNone, size)
+		c.gathered = wire.AppendResponseHeader(c.room(wire.ResponseHeaderSize), wire.CodeNone, size)
 	}
 	for i := range c.parts {
 		p := &c.parts[i]
 		if p.code != wire.CodeNone {
 			c.srv.metrics.fetchErrors.Inc()
 		}
-		c.gathered = wire.AppendResponseHeader(c.gathered, p.code, p.slice.Len())
+		c.gathered = wire.AppendResponseHeader(c.room(wire.ResponseHeaderSize), p.code, p.slice.Len())
 		if p.slice.Len() == 0 {
 			continue
 		}

@@ -28,6 +28,7 @@ func (c *conn) waitFetch(body []byte, _ int) error {
 		if err := c.sendGathered(); err != nil {
 			return err
 		}
+		c.releaseGathered()
 		defer c.park(body)()
 		c.awaitParts(int(m.MinBytes), min(time.Duration(m.MaxWaitMs)*time.Millisecond, maxWait))
 	}
