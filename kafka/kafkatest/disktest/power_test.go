@@ -41,7 +41,7 @@ func TestPowerLoss(t *testing.T) {
 	bin := torture.Build(t)
 	d := newDisk(t, powerDiskBytes)
 	var total torture.Report
-	torn := 0
+	torn, starts := 0, 0
 	for lives := uint64(0); total.Checks < cuts; lives++ {
 		if lives > 0 {
 			d.format()
@@ -51,6 +51,10 @@ func TestPowerLoss(t *testing.T) {
 		m.createTopic()
 		for range 1 + rng.IntN(5) {
 			m.loseUnderLoad(nil)
+			for rng.IntN(4) == 0 {
+				m.loseAtStart()
+				starts++
+			}
 			m.boot()
 			report := m.check()
 			total.Add(report)
@@ -64,7 +68,10 @@ func TestPowerLoss(t *testing.T) {
 		}
 		m.broker.Kill()
 	}
-	t.Logf("the power was lost %d times, %d logs had a torn end\n%s", cuts, torn, total)
+	t.Logf("the power was lost %d times, and %d times more at the start after it; %d logs had a torn end\n%s", cuts, starts, torn, total)
+	if cuts < 10 {
+		return // chance may have it that nothing is lost
+	}
 	for _, level := range torture.Levels() {
 		if total.Levels[level].Sent == 0 {
 			t.Errorf("no message was sent with acks %v", level)
@@ -157,6 +164,17 @@ func (m *machine) boot() {
 
 func (m *machine) tryBoot() error {
 	m.t.Helper()
+	flags := m.launch()
+	if err := m.broker.WaitReady(); err != nil {
+		return fmt.Errorf("broker %v: %w", flags, err)
+	}
+	return nil
+}
+
+// launch starts a broker and does not wait until it serves. It returns its
+// settings.
+func (m *machine) launch() []string {
+	m.t.Helper()
 	pick := func(choices ...string) string { return choices[m.rng.IntN(len(choices))] }
 	flags := []string{
 		"--log-dir", m.logDir(),
@@ -175,10 +193,7 @@ func (m *machine) tryBoot() error {
 		m.options.Retention = true
 	}
 	m.broker = torture.Launch(m.t, append([]string{m.program, "broker"}, flags...)...)
-	if err := m.broker.WaitReady(); err != nil {
-		return fmt.Errorf("broker %v: %w", flags[4:], err)
-	}
-	return nil
+	return flags[4:]
 }
 
 func (m *machine) createTopic() {
@@ -224,6 +239,19 @@ func (m *machine) loseUnderLoad(meanwhile func(*torture.Load)) {
 	load.Stop()
 	stopKernel()
 	m.lost, m.logBefore = m.options, m.broker.Log()
+	m.d.restorePower()
+}
+
+// loseAtStart starts a broker and takes the power away while it recovers, or soon
+// after.
+func (m *machine) loseAtStart() {
+	m.t.Helper()
+	m.launch()
+	time.Sleep(time.Duration(m.rng.Int64N(int64(60 * time.Millisecond))))
+	m.d.cutPower()
+	m.broker.Kill()
+	m.lost.Retention = m.lost.Retention || m.options.Retention
+	m.logBefore += "the power is lost at the start, too:\n" + m.broker.Log()
 	m.d.restorePower()
 }
 
