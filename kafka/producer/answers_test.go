@@ -20,7 +20,7 @@ func filled(t *testing.T, acks Acks, requests int) (*Producer, *link, buffer) {
 	l := &link{}
 	p.link = l
 	for range requests {
-		if err := p.sendAsync(t.Context(), "t", 0, [][]byte{[]byte("payload")}); err != nil {
+		if _, err := p.sendAsync(&room{ctx: t.Context()}, "t", 0, [][]byte{[]byte("payload")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -39,9 +39,9 @@ func balance(t *testing.T, p *Producer, l *link, confirmed, lost, waiting int64)
 	for _, r := range l.inflight {
 		inflight.add(r.count)
 	}
-	if p.stats.Confirmed != confirmed || p.loss.messages != lost || p.fill.count.messages+inflight.messages != waiting {
+	if p.stats.Delivered != confirmed || p.loss.messages != lost || p.fill.count.messages+inflight.messages != waiting {
 		t.Errorf("%d messages confirmed, %d lost, %d waiting or in flight; want %d, %d, %d",
-			p.stats.Confirmed, p.loss.messages, p.fill.count.messages+inflight.messages, confirmed, lost, waiting)
+			p.stats.Delivered, p.loss.messages, p.fill.count.messages+inflight.messages, confirmed, lost, waiting)
 	}
 	if n := len(p.fill.requests); p.cfg.Acks != AcksNone && int64(n) != p.fill.count.messages {
 		t.Errorf("%d requests are remembered for %d messages that wait", n, p.fill.count.messages)

@@ -1,7 +1,6 @@
 package producer
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -47,15 +46,20 @@ func (p *Producer) batch(topic string, partition int32) *batch {
 	return b
 }
 
-// sendAsync adds each payload to the open batch of its partition.
-func (p *Producer) sendAsync(ctx context.Context, topic string, partition int32, payloads [][]byte) error {
+// sendAsync adds each payload to the open batch of its partition. It returns how
+// many it has refused, the last ones.
+func (p *Producer) sendAsync(room *room, topic string, partition int32, payloads [][]byte) (refused int, err error) {
 	for i, payload := range payloads {
-		b, err := p.makeRoom(ctx, topic, partition, message.EntrySize(len(payload)))
+		b, err := p.makeRoom(room, topic, partition, message.EntrySize(len(payload)))
+		if err == errDrop {
+			p.drop(1)
+			continue
+		}
 		if err != nil {
 			if i > 0 {
 				err = &PartialError{Taken: i, Err: err}
 			}
-			return err
+			return len(payloads) - i, err
 		}
 		if b.messages == 0 {
 			b.due = time.Now().Add(p.cfg.QueueInterval)
@@ -68,22 +72,22 @@ func (p *Producer) sendAsync(ctx context.Context, topic string, partition int32,
 		b.messages++
 		size := len(b.set) - before
 		p.openBytes += size
-		p.stats.Messages++
+		p.stats.Sent++
 		p.stats.Bytes += int64(size)
 		if b.messages == p.cfg.BatchMessages && !p.closeBatch(b) {
 			p.full++ // taken along when the writer makes room
 		}
 	}
-	return nil
+	return 0, nil
 }
 
 // makeRoom returns the batch of a partition when n more bytes fit it.
-func (p *Producer) makeRoom(ctx context.Context, topic string, partition int32, n int) (*batch, error) {
+func (p *Producer) makeRoom(room *room, topic string, partition int32, n int) (*batch, error) {
 	for {
 		b := p.batch(topic, partition)
 		switch {
 		case b.messages > 0 && (b.messages >= p.cfg.BatchMessages || len(b.set)+n > p.cfg.MaxBufferBytes):
-			if err := p.waitRoom(ctx, p.requestSize(b)); err != nil {
+			if err := p.waitRoom(room, p.requestSize(b)); err != nil {
 				return nil, err
 			}
 			p.closeBatch(b)
@@ -92,7 +96,7 @@ func (p *Producer) makeRoom(ctx context.Context, topic string, partition int32, 
 			if p.closeAll(); p.openBytes == 0 {
 				continue
 			}
-			if err := p.waitRoom(ctx, p.cfg.MaxBufferBytes); err != nil {
+			if err := p.waitRoom(room, p.cfg.MaxBufferBytes); err != nil {
 				return nil, err
 			}
 		default:

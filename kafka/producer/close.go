@@ -24,7 +24,7 @@ func (p *Producer) Flush(ctx context.Context) error {
 		return loss
 	}
 	if err != nil {
-		waiting := p.stats.Messages - p.stats.Confirmed - p.stats.NotSent
+		waiting := p.stats.Sent - p.stats.Delivered - p.stats.Dropped - p.stats.Failed
 		return fmt.Errorf("flush: %d messages are still to be confirmed: %w", waiting, err)
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 func TestDueWithoutRoom(t *testing.T) {
 	p, l, _ := filled(t, AcksAppended, 1)
 	p.cfg.MaxInFlight, p.cfg.BatchMessages = 1, 100
-	if err := p.sendAsync(t.Context(), "t", 0, [][]byte{[]byte("payload")}); err != nil {
+	if _, err := p.sendAsync(&room{ctx: t.Context()}, "t", 0, [][]byte{[]byte("payload")}); err != nil {
 		t.Fatal(err)
 	}
 	later := time.Now().Add(2 * p.cfg.QueueInterval)
@@ -60,7 +60,7 @@ func TestFlushBesideClose(t *testing.T) {
 		p.stopped = make(chan struct{})
 		close(p.stopped)
 		p.cancel = func() {}
-		if err := p.sendAsync(t.Context(), "t", 0, [][]byte{[]byte("payload")}); err != nil {
+		if _, err := p.sendAsync(&room{ctx: t.Context()}, "t", 0, [][]byte{[]byte("payload")}); err != nil {
 			t.Fatal(err)
 		}
 		flushed := make(chan error, 1)

@@ -79,7 +79,7 @@ func TestCompressedDelivery(t *testing.T) {
 					t.Errorf("sets of %v messages", s.sets)
 				}
 				st := p.Stats()
-				if st.Messages != 1001 || st.Confirmed != 1001 || st.NotSent != 0 || st.RequestBytes != stored {
+				if st.Sent != 1001 || st.Delivered != 1001 || st.Failed != 0 || st.RequestBytes != stored {
 					t.Errorf("stats %+v, %d bytes of sets arrived", st, stored)
 				}
 			})
@@ -152,7 +152,7 @@ func TestCompressedMessageTooLarge(t *testing.T) {
 		}
 		mustSend(t, p, "t", 0, make([]byte, 100_000))
 		mustClose(t, p)
-		if st := p.Stats(); st.Messages != 1 || st.Confirmed != 1 {
+		if st := p.Stats(); st.Sent != 4 || st.Delivered != 1 || st.Failed != 3 {
 			t.Errorf("async %v: stats %+v", async, st)
 		}
 	}

@@ -12,6 +12,10 @@ var (
 	// codec also when it is compressed, or that the payloads of one Send do not fit
 	// a request.
 	ErrTooLarge = errors.New("too large to be sent")
+	// ErrQueueFull is returned by Send, with QueueError at once and with
+	// QueueWaitAtMost after QueueTimeout, when there is no room for its messages.
+	// It can be repeated.
+	ErrQueueFull = errors.New("queue is full")
 )
 
 // NotSentError reports messages that Send had taken and that are not known to
@@ -57,7 +61,7 @@ func (p *Producer) lose(c count, unconfirmed bool, err error) {
 		return
 	}
 	p.loss.add(c)
-	p.stats.NotSent += c.messages
+	p.stats.Failed += c.messages
 	if unconfirmed {
 		p.loss.unconfirmed += c.messages
 	}

@@ -200,7 +200,7 @@ func (p *Producer) answered(l *link, code wire.Code, payload []byte) (more bool)
 	p.backoff = 0
 	if p.cfg.Acks == AcksNone {
 		l.unconfirmed.sub(l.covers)
-		p.stats.Confirmed += l.covers.messages
+		p.stats.Delivered += l.covers.messages
 		p.confirmed = max(p.confirmed, l.round)
 		l.barrier = false
 		if !p.writing {
@@ -225,7 +225,7 @@ func (p *Producer) acknowledge(l *link, code wire.Code, payload []byte) {
 		_, err = wire.ParseAckedRange(payload)
 	}
 	if err == nil {
-		p.stats.Confirmed += r.messages
+		p.stats.Delivered += r.messages
 	}
 	p.resolve(r, code == wire.CodeTimedOut, err)
 	p.roomMade()
@@ -237,7 +237,7 @@ func (p *Producer) resolve(r request, unconfirmed bool, err error) {
 	switch {
 	case r.result != nil:
 		if err != nil {
-			p.stats.NotSent += r.messages
+			p.stats.Failed += r.messages
 		}
 		r.result <- err
 	case err != nil:

@@ -31,6 +31,13 @@
 // reported by the next call. A request whose answer was lost with its
 // connection is not repeated either, as it could be in the log already.
 //
+// # What happens when there is no room
+//
+// Messages that a broker does not take as fast as they are sent wait in memory
+// that is bounded. What Send does when that is full is [Config.QueueFull]: wait,
+// wait at most so long, drop what it was given, or refuse it with an error. None
+// of them loses a message without counting it: see [Stats].
+//
 // # Compression
 //
 // With a codec the payloads of a synchronous Send, and a batch, travel and are
@@ -130,6 +137,13 @@ type Config struct {
 	// itself. The open batches together may take four times it.
 	MaxBufferBytes int
 
+	// QueueFull is what Send does when the buffers, and what waits for
+	// acknowledgements, leave no room for its messages. A producer that writes in
+	// Send itself (synchronous, with acks or NoCoalesce) keeps nothing for later
+	// and has QueueWait alone: bound its Send by ctx.
+	QueueFull    QueuePolicy
+	QueueTimeout time.Duration // of one Send, with QueueWaitAtMost alone
+
 	// DialTimeout bounds the connecting to one broker, and how long a caller
 	// whose context has no deadline waits while no broker can be reached.
 	DialTimeout    time.Duration
@@ -156,6 +170,14 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("producer: %v: give one of none, received, appended, flushed", c.Acks)
 	case c.Codec > message.CodecSnappy:
 		return c, fmt.Errorf("producer: codec %v: give one of none, gzip, snappy", c.Codec)
+	case c.QueueFull < QueueWait || c.QueueFull > QueueError:
+		return c, fmt.Errorf("producer: when the queue is full, %v: give one of wait, wait at most, drop, error", c.QueueFull)
+	case c.QueueFull != QueueWait && c.writesInSend():
+		return c, fmt.Errorf("producer: when the queue is full, %v: a synchronous producer with acks or NoCoalesce has no queue: bound its Send by a deadline, or set Async", c.QueueFull)
+	case c.QueueFull == QueueWaitAtMost && c.QueueTimeout <= 0:
+		return c, fmt.Errorf("producer: when the queue is full, %v %v: say how long, more than 0", c.QueueFull, c.QueueTimeout)
+	case c.QueueFull != QueueWaitAtMost && c.QueueTimeout != 0:
+		return c, fmt.Errorf("producer: queue timeout %v when the queue is full: %v: it goes with wait at most alone", c.QueueTimeout, c.QueueFull)
 	case c.BatchMessages < 0 || c.QueueInterval < 0 || c.AckTimeout < 0 || c.MaxInFlight < 0 || c.MaxMessageBytes < 0 ||
 		c.MaxBufferBytes < 0 || c.DialTimeout < 0 || c.RequestTimeout < 0:
 		return c, errors.New("producer: a limit is negative: give 0 for the default")
@@ -166,6 +188,10 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	return c, nil
 }
+
+// writesInSend reports whether Send writes its request itself instead of leaving
+// it to the writer goroutine.
+func (c *Config) writesInSend() bool { return !c.Async && (c.NoCoalesce || c.Acks != AcksNone) }
 
 const (
 	// maxSetBytes is the largest message set for which there is a request, with
@@ -228,12 +254,16 @@ type Producer struct {
 }
 
 // Stats counts what a producer has done since it was made. At any time
-// Messages = Confirmed + NotSent + what is on its way.
+// Sent = Delivered + Dropped + Failed + what it has taken and not settled yet,
+// which is nothing after Close.
 type Stats struct {
-	Messages     int64 // taken by Send
-	Bytes        int64 // of their entries, uncompressed: payloads and 9 bytes each
-	Confirmed    int64 // messages that a broker has read or, with acks, acknowledged
-	NotSent      int64 // messages reported, or to be reported, by a NotSentError
+	Sent      int64 // messages that Send has taken, dropped or refused; again when it is called again
+	Delivered int64 // that a broker has read or, with acks, acknowledged
+	Dropped   int64 // by QueueDrop
+	// Failed counts messages for which there is, or will be, an error: those that
+	// Send refused, and those that it had taken and a NotSentError counts.
+	Failed       int64
+	Bytes        int64 // of the entries taken, uncompressed: payloads and 9 bytes each
 	Requests     int64 // encoded
 	RequestBytes int64 // of their message sets: with a codec, fewer than Bytes
 	Writes       int64 // system calls that were asked for

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"reflect"
 	"strings"
 	"sync"
@@ -19,7 +20,16 @@ import (
 	"kafkalab/kafka/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(brokerProcess); dir != "" {
+		if err := runBroker(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func newProducer(t *testing.T, cfg producer.Config) *producer.Producer {
 	t.Helper()
@@ -85,7 +95,7 @@ func TestDelivery(t *testing.T) {
 						t.Errorf("%d messages after close", len(got))
 					}
 					st := p.Stats()
-					if st.Messages != 1001 || st.Confirmed != 1001 || st.NotSent != 0 {
+					if st.Sent != 1001 || st.Delivered != 1001 || st.Failed != 0 {
 						t.Errorf("stats %+v", st)
 					}
 					if noCoalesce && st.Writes < st.Requests {
@@ -187,6 +197,10 @@ func TestArguments(t *testing.T) {
 		"too large": {Brokers: []string{s.addr}, MaxMessageBytes: 1 << 30},
 		"buffer":    {Brokers: []string{s.addr}, MaxBufferBytes: 100 << 20},
 		"codec":     {Brokers: []string{s.addr}, Codec: 3},
+		"policy":    {Brokers: []string{s.addr}, QueueFull: 4},
+		"no queue":  {Brokers: []string{s.addr}, QueueFull: producer.QueueDrop, Acks: producer.AcksAppended},
+		"no limit":  {Brokers: []string{s.addr}, QueueFull: producer.QueueWaitAtMost},
+		"limit":     {Brokers: []string{s.addr}, QueueTimeout: time.Second},
 	} {
 		if _, err := producer.New(testContext(t), cfg); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -241,9 +255,9 @@ func TestRequestLargerThanTheBuffer(t *testing.T) {
 	}
 }
 
-// Fault B16: a full buffer makes Send wait, its context ends the wait, and
-// nothing is missing afterwards.
-func TestFullBuffer(t *testing.T) {
+// TestB16FullBuffer: a full buffer makes Send wait, its context ends the wait,
+// and nothing is missing afterwards (fault B16).
+func TestB16FullBuffer(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		t.Run(fmt.Sprintf("async %v", async), func(t *testing.T) {
 			s := newSink(t, nil)
@@ -263,8 +277,8 @@ func TestFullBuffer(t *testing.T) {
 				}
 				sent++
 			}
-			if st := p.Stats(); st.Messages != sent {
-				t.Errorf("%d messages taken, %d sends returned nil", st.Messages, sent)
+			if st := p.Stats(); st.Sent != sent+1 || st.Failed != 1 {
+				t.Errorf("stats %+v, %d sends returned nil and one an error", st, sent)
 			}
 			waiting := make(chan error)
 			go func() { waiting <- p.Send(testContext(t), "t", 0, payload) }()
@@ -280,9 +294,9 @@ func TestFullBuffer(t *testing.T) {
 	}
 }
 
-// Fault B15: close delivers everything; with a broker that is stopped it ends
-// in time and counts what was not sent; a second close is harmless.
-func TestClose(t *testing.T) {
+// TestB15Close: close delivers everything; with a broker that is stopped it ends
+// in time and counts what was not sent; a second close is harmless (fault B15).
+func TestB15Close(t *testing.T) {
 	payloads, want := numbered(10_000)
 	send := func(t *testing.T, p *producer.Producer) {
 		for _, payload := range payloads {
@@ -415,7 +429,7 @@ func TestReconnect(t *testing.T) {
 			if n := int64(len(got)); n < taken-reported || s.accepted < 2 {
 				t.Errorf("%d arrived, %d taken, %d reported, %d connections", n, taken, reported, s.accepted)
 			}
-			if st := p.Stats(); st.Messages != st.Confirmed+st.NotSent {
+			if st := p.Stats(); st.Sent != st.Delivered+st.Dropped+st.Failed {
 				t.Errorf("stats do not add up: %+v", st)
 			}
 		})
@@ -485,7 +499,7 @@ func TestAcknowledgements(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		mustSend(t, p, "clicks", 0, []byte("x"))
-		if st := p.Stats(); st.Confirmed != 1 || st.NotSent != 1 {
+		if st := p.Stats(); st.Sent != 2 || st.Delivered != 1 || st.Failed != 1 {
 			t.Errorf("stats %+v", st)
 		}
 		mustClose(t, p)
@@ -576,9 +590,9 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// Fault B06 for a producer that awaits no answers: a peer that is no broker is
-// noticed nevertheless.
-func TestPeerThatIsNoBroker(t *testing.T) {
+// TestB06PeerThatIsNoBroker: also a producer that awaits no answers notices that
+// its peer is no broker (fault B06).
+func TestB06PeerThatIsNoBroker(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -15,21 +15,30 @@ import (
 // and Send returns when it is in the buffer or, with acks, acknowledged.
 // Asynchronously each payload joins the open batch of its partition.
 //
-// Send waits while the buffer is full or, where it writes by itself, while there
-// is no connection. When no broker can be reached it gives up at the deadline of
-// ctx or, if there is none, after DialTimeout. It does not keep the payloads. After an
-// error none of the payloads was taken, with three exceptions: a
-// [*PartialError] tells how many were; when an acknowledgement fails or ctx
-// ends while it is awaited, the set may be in the log.
+// Send waits while the buffer is full, unless [Config.QueueFull] says otherwise,
+// or, where it writes by itself, while there is no connection. When no broker can
+// be reached it gives up at the deadline of ctx or, if there is none, after
+// DialTimeout. It does not keep the payloads. After an error none of the payloads
+// was taken, with three exceptions: a [*PartialError] tells how many were; when
+// an acknowledgement fails or ctx ends while it is awaited, the set may be in the
+// log.
 func (p *Producer) Send(ctx context.Context, topic string, partition int32, payloads ...[]byte) error {
 	if len(payloads) == 0 {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	refused, err := p.send(ctx, topic, partition, payloads)
+	p.stats.Sent += int64(refused)
+	p.stats.Failed += int64(refused)
+	return err
+}
+
+// send returns how many of the payloads it has refused, which nothing else counts.
+func (p *Producer) send(ctx context.Context, topic string, partition int32, payloads [][]byte) (refused int, err error) {
 	size, err := p.admit(topic, partition, payloads)
 	if err != nil {
-		return err
+		return len(payloads), err
 	}
 	set := toSend{payloads: payloads, size: size, bytes: int64(size)}
 	if p.cfg.Codec != message.CodecNone && (!p.cfg.Async || size > p.cfg.MaxMessageBytes) {
@@ -40,24 +49,30 @@ func (p *Producer) Send(ctx context.Context, topic string, partition int32, payl
 		set, err = p.compress(k, set)
 		p.mu.Lock()
 		if err != nil {
-			return fmt.Errorf("send to %s-%d: %w", topic, partition, err)
+			return len(payloads), fmt.Errorf("send to %s-%d: %w", topic, partition, err)
 		}
 		if p.closing {
-			return ErrClosed
+			return len(payloads), ErrClosed
 		}
 	}
+	room := room{ctx: ctx}
+	defer room.close()
 	switch {
 	case p.cfg.Async:
-		return p.sendAsync(ctx, topic, partition, payloads)
-	case p.cfg.NoCoalesce || p.cfg.Acks != AcksNone:
+		return p.sendAsync(&room, topic, partition, payloads)
+	case p.cfg.writesInSend():
 		return p.sendDirect(ctx, topic, partition, set)
 	}
-	if err := p.waitRoom(ctx, wire.ProduceHeaderSize(topic)+set.size); err != nil {
-		return err
+	switch err := p.waitRoom(&room, wire.ProduceHeaderSize(topic)+set.size); {
+	case err == errDrop:
+		p.drop(len(payloads))
+		return 0, nil
+	case err != nil:
+		return len(payloads), err
 	}
 	p.encode(topic, partition, set, nil)
 	p.signal()
-	return nil
+	return 0, nil
 }
 
 // toSend is what a synchronous Send makes a message set of.
@@ -130,20 +145,6 @@ func (p *Producer) hasRoom(n int) bool {
 	return len(p.fill.b) == 0 || len(p.fill.b)+n <= p.cfg.MaxBufferBytes
 }
 
-// waitRoom waits until a request of n bytes fits the buffer.
-func (p *Producer) waitRoom(ctx context.Context, n int) error {
-	for !p.hasRoom(n) {
-		p.signal()
-		if err := p.await(ctx); err != nil {
-			return fmt.Errorf("send: buffer of %d bytes is full: %w", len(p.fill.b), err)
-		}
-		if p.closing {
-			return ErrClosed
-		}
-	}
-	return nil
-}
-
 // encode appends one request with a set to the buffer.
 func (p *Producer) encode(topic string, partition int32, set toSend, result chan error) {
 	p.beginRequest(topic, partition, set.size)
@@ -155,7 +156,7 @@ func (p *Producer) encode(topic string, partition int32, set toSend, result chan
 		}
 	}
 	c := count{int64(len(set.payloads)), set.bytes}
-	p.stats.Messages += c.messages
+	p.stats.Sent += c.messages
 	p.stats.Bytes += c.bytes
 	p.endRequest(c, set.size, result)
 }
@@ -183,18 +184,19 @@ func (p *Producer) endRequest(c count, size int, result chan error) {
 }
 
 // sendDirect writes the request from the caller's own goroutine and, with
-// acks, waits for its answer.
-func (p *Producer) sendDirect(ctx context.Context, topic string, partition int32, set toSend) error {
+// acks, waits for its answer. What fails after it was encoded is counted where
+// that is found out.
+func (p *Producer) sendDirect(ctx context.Context, topic string, partition int32, set toSend) (refused int, err error) {
 	for p.link == nil || p.writing || !p.hasRoom(set.size) {
 		wait := p.await
 		if !p.writing && p.link == nil {
 			wait = p.awaitLink
 		}
 		if err := wait(ctx); err != nil {
-			return fmt.Errorf("send to %s-%d: %w", topic, partition, err)
+			return len(set.payloads), fmt.Errorf("send to %s-%d: %w", topic, partition, err)
 		}
 		if p.closing {
-			return ErrClosed
+			return len(set.payloads), ErrClosed
 		}
 	}
 	var result chan error
@@ -203,20 +205,20 @@ func (p *Producer) sendDirect(ctx context.Context, topic string, partition int32
 	}
 	p.encode(topic, partition, set, result)
 	if err := p.drain(ctx, false); err != nil {
-		return fmt.Errorf("send to %s-%d: %w", topic, partition, err)
+		return 0, fmt.Errorf("send to %s-%d: %w", topic, partition, err)
 	}
 	if result == nil {
-		return nil
+		return 0, nil
 	}
 	p.mu.Unlock()
 	defer p.mu.Lock()
 	select {
 	case err := <-result:
 		if err != nil {
-			return fmt.Errorf("send to %s-%d: %w", topic, partition, err)
+			return 0, fmt.Errorf("send to %s-%d: %w", topic, partition, err)
 		}
-		return nil
+		return 0, nil
 	case <-ctx.Done():
-		return fmt.Errorf("send to %s-%d: no acknowledgement yet, so it may or may not be in the log: %w", topic, partition, ctx.Err())
+		return 0, fmt.Errorf("send to %s-%d: no acknowledgement yet, so it may or may not be in the log: %w", topic, partition, ctx.Err())
 	}
 }

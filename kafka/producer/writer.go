@@ -198,7 +198,7 @@ func (p *Producer) writeFailed(l *link, out *buffer, data, n int, retain bool, e
 
 // untake corrects the counts for messages that Send says it has not taken.
 func (p *Producer) untake(c count) {
-	p.stats.Messages -= c.messages
+	p.stats.Failed += c.messages
 	p.stats.Bytes -= c.bytes
 }
 
