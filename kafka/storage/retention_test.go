@@ -49,11 +49,14 @@ func wantFiles(t testing.TB, fsys vfs.FS, bases ...int64) {
 
 func ptr[T any](v T) *T { return &v }
 
+// noTimer keeps the timer from what a test wants to do at a moment of its own.
+const noTimer = 100 * 365 * day
+
 // TestRetentionByAge: a segment goes when its last append is longer ago than the
 // limit, the active one too; offsets never begin anew (Kafka 0.7 §3.7).
 func TestRetentionByAge(t *testing.T) {
 	fsys, c := newTestFS()
-	cfg := Config{SegmentBytes: 1, RetentionAge: 7 * day, Clock: c}
+	cfg := Config{SegmentBytes: 1, RetentionAge: 7 * day, CleanupInterval: noTimer, Clock: c}
 	m, l := openTopic(t, fsys, cfg)
 	for _, p := range []string{"a", "b", "c"} { // on days 0, 1, 2
 		mustAppend(t, l, []byte(p))
@@ -95,7 +98,7 @@ func TestRetentionByAge(t *testing.T) {
 // and so flushed first, as always.
 func TestRetentionOfWhatIsNotFlushed(t *testing.T) {
 	fsys, c := newTestFS()
-	m, l := openTopic(t, fsys, Config{RetentionAge: day, Clock: c})
+	m, l := openTopic(t, fsys, Config{RetentionAge: day, CleanupInterval: noTimer, Clock: c})
 	mustAppend(t, l, []byte("a"))
 	c.Advance(2 * day)
 	mustRetain(t, m)
@@ -155,7 +158,7 @@ func TestRetentionBySize(t *testing.T) {
 // TestRetentionByAgeAndSize: both rules hold at once.
 func TestRetentionByAgeAndSize(t *testing.T) {
 	fsys, c := newTestFS()
-	m, l := openTopic(t, fsys, Config{SegmentBytes: 1, RetentionAge: day, RetentionBytes: 25, Clock: c})
+	m, l := openTopic(t, fsys, Config{SegmentBytes: 1, RetentionAge: day, RetentionBytes: 25, CleanupInterval: noTimer, Clock: c})
 	mustAppend(t, l, []byte("a"))
 	c.Advance(2 * day)
 	for range 4 {
@@ -173,7 +176,7 @@ func TestRetentionByAgeAndSize(t *testing.T) {
 func TestTopicSettings(t *testing.T) {
 	fsys, c := newTestFS()
 	m := open(t, fsys, Config{
-		SegmentBytes: 25, RollInterval: day, RetentionAge: 7 * day, FlushMessages: 2, Clock: c,
+		SegmentBytes: 25, RollInterval: day, RetentionAge: 7 * day, FlushMessages: 2, CleanupInterval: noTimer, Clock: c,
 		Topics: map[string]TopicConfig{
 			"short": {RetentionAge: ptr(day)},
 			"ever":  {RetentionAge: ptr(time.Duration(0)), RollInterval: ptr(time.Duration(0)), FlushMessages: ptr(0)},
@@ -347,7 +350,7 @@ func TestFlushIntervalsOfTopics(t *testing.T) {
 // from being cleaned, and its own closed segments go too.
 func TestRetentionBesideAFailedLog(t *testing.T) {
 	fsys, c := newTestFS()
-	m := open(t, fsys, Config{SegmentBytes: 1, RetentionAge: day, Clock: c})
+	m := open(t, fsys, Config{SegmentBytes: 1, RetentionAge: day, CleanupInterval: noTimer, Clock: c})
 	var logs []*Log
 	for _, name := range []string{"failed", "sound"} {
 		l, err := m.Ensure(name, 0)
@@ -389,7 +392,7 @@ func fileTime(t testing.TB, fsys vfs.FS, path string) time.Time {
 // deletes nothing before its time, nor does the next start.
 func TestClockPutForward(t *testing.T) {
 	fsys, c := newTestFS()
-	cfg := Config{SegmentBytes: 1, RetentionAge: 7 * day, Clock: c}
+	cfg := Config{SegmentBytes: 1, RetentionAge: 7 * day, CleanupInterval: noTimer, Clock: c}
 	m, l := openTopic(t, fsys, cfg)
 	mustAppend(t, l, []byte("a"))
 	mustClose(t, m)
@@ -437,7 +440,7 @@ func TestClockBehindAtStart(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			cfg := Config{SegmentBytes: 1, RetentionAge: 7 * day, Clock: c}
+			cfg := Config{SegmentBytes: 1, RetentionAge: 7 * day, CleanupInterval: noTimer, Clock: c}
 			m, l := openTopic(t, fsys, cfg)
 			mustAppend(t, l, []byte("y"))
 			mustFlush(t, l)
@@ -467,7 +470,7 @@ func TestClockPutBack(t *testing.T) {
 	put(t, fsys, segmentPath(0), set([]byte("x")))
 	c.Advance(3 * day)
 	c.Step(3 * day) // looks like 6 days
-	m, l := openTopic(t, fsys, Config{RetentionAge: 7 * day, Clock: c})
+	m, l := openTopic(t, fsys, Config{RetentionAge: 7 * day, CleanupInterval: noTimer, Clock: c})
 	mustRetain(t, m)
 	c.Step(-3 * day)
 	c.Advance(4 * day)
