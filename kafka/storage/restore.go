@@ -167,6 +167,7 @@ func (l *Log) restoreByCut(ctx context.Context, s *stop, active *segment, end in
 	if err := cutFile(active, end); err != nil {
 		return l.errorf("cut %s at offset %d: %w", active.path, end, err)
 	}
+	l.keepTime(active.path, active)
 	l.removeLeftover(active.path + unsyncedSuffix)
 	l.resume(nil, end)
 	l.logRestored(slog.Int64("log_end", end), slog.String("saved", saved))

@@ -118,10 +118,10 @@ func (l *Log) mendTimes() error {
 	}
 	var mends []mend
 	l.mu.Lock()
-	now, elapsed := l.cfg.Clock.Now(), l.cfg.Clock.Elapsed()
 	for _, s := range *l.segments.Load() {
 		if s.last.origin == seen {
-			mends = append(mends, mend{s.path, now.Add(s.last.at - elapsed)})
+			t, _ := s.last.wallTime(l.cfg.Clock)
+			mends = append(mends, mend{s.path, t})
 		}
 	}
 	l.mu.Unlock()

@@ -9,8 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"kafkalab/kafka/internal/vfs"
 )
 
 // copyFolder copies a log folder, with the times of its files or without.
@@ -158,6 +161,29 @@ func TestB07RecoveryKeepsTimes(t *testing.T) {
 			mustClose(t, m)
 		})
 	}
+}
+
+// TestB07RewritingKeepsTimes: nor does a segment that is written anew after a
+// failed sync look new.
+func TestB07RewritingKeepsTimes(t *testing.T) {
+	fsys, c := newTestFS()
+	put(t, fsys, segmentPath(0), set([]byte("x")))
+	old := c.Now()
+	c.Advance(8 * day)
+	var logged logBuffer
+	cfg := Config{RetentionAge: 7 * day, CleanupInterval: noTimer, Clock: c, Logger: logged.logger()}
+	fsys.SetHook(vfs.FailNth(vfs.OpSync, 1, syscall.EIO))
+	m, l := openTopic(t, fsys, cfg)
+	fsys.SetHook(nil)
+	wantContains(t, logged.String(), "out of service", "rewritten_from=0")
+	wantState(t, l, 0, 10, 10, 1)
+	mustClose(t, m)
+	if got := fileTime(t, fsys, segmentPath(0)); !got.Equal(old) {
+		t.Errorf("the segment that was written anew is of %v, want %v", got, old)
+	}
+	m, l = openTopic(t, fsys, cfg)
+	mustRetain(t, m)
+	wantState(t, l, 10, 10, 10, 1)
 }
 
 // openDeleted returns which files of a folder this process has open although

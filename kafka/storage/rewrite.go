@@ -73,6 +73,7 @@ func (l *Log) rewrite(ctx context.Context, s *stop, active *segment, from, end i
 			l.cfg.Logger.Warn("segment holds what the next one holds too: the next start cuts that off",
 				l.where(), slog.String("segment", active.path), slog.Int64("offset", from), slog.Any("error", err))
 		}
+		l.keepTime(active.path, active)
 	}
 	l.logRestored(slog.Int64("rewritten_from", from), slog.Int64("log_end", sound), slog.Bool("read_back_from_disk", direct), slog.String("saved", saved))
 	return nil
@@ -110,6 +111,7 @@ func (l *Log) writeAnew(ctx context.Context, active *segment, from, end int64) (
 		direct, err = readBack(ctx, fsys, temporary, from, end, sum)
 	}
 	if err == nil {
+		l.keepTime(temporary, active)
 		err = l.putInPlace(temporary, path, active)
 	}
 	if err != nil {

@@ -64,6 +64,15 @@ func (m *moment) age(c clock.Clock, elapsed time.Duration) time.Duration {
 	return elapsed - m.at
 }
 
+// wallTime returns when it was by the clock as it is now, or what the file system
+// says, and whether it is known.
+func (m *moment) wallTime(c clock.Clock) (t time.Time, known bool) {
+	if m.origin == seen {
+		return c.Now().Add(m.at - c.Elapsed()), true
+	}
+	return m.wall, m.origin != never
+}
+
 // firstAppend estimates when the last of the segment files got its first append.
 // A segment is made for the append that rolls, and that changes its folder; but
 // so does a deletion. It was not before the last append to the file before it,
@@ -93,9 +102,24 @@ func (l *Log) tellTimes(found loaded, files []segmentFile, folder time.Time) {
 	if found.end == files[n].end() {
 		return
 	}
-	if err := l.cfg.FS.SetTime(files[n].path, files[n].written); err != nil {
-		l.cfg.Logger.Warn("segment that was cut looks as if it was appended to", slog.String("topic", l.topic),
-			slog.Int("partition", int(l.partition)), slog.String("segment", files[n].path), slog.Any("error", err))
+	l.setTime(files[n].path, files[n].written)
+}
+
+// keepTime gives a file that was cut, or written anew, the time of the last
+// append to the segment that it belongs to: neither is one (fault B07).
+func (l *Log) keepTime(path string, s *segment) {
+	l.mu.Lock()
+	t, known := s.last.wallTime(l.cfg.Clock)
+	l.mu.Unlock()
+	if known {
+		l.setTime(path, t)
+	}
+}
+
+func (l *Log) setTime(path string, t time.Time) {
+	if err := l.cfg.FS.SetTime(path, t); err != nil {
+		l.cfg.Logger.Warn("segment that was cut or written anew looks as if it was appended to",
+			l.where(), slog.String("segment", path), slog.Any("error", err))
 	}
 }
 
