@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"kafkalab/kafka/kafkatest"
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/producer"
+	"kafkalab/kafka/wire"
 )
 
 // A log of many small segments, read while it grows: ranges come short at the
@@ -228,5 +230,85 @@ func TestTopicDeletedInTheMiddleOfAMessage(t *testing.T) {
 	}
 	if err := p.Close(testContext(t)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestB09CommittedOffsets: a consumer comes back with an offset that retention
+// has overtaken, or with one of a topic that was made anew since. Each policy does
+// what it says, once (fault B09, against a broker).
+func TestB09CommittedOffsets(t *testing.T) {
+	for _, beyond := range []bool{false, true} {
+		for _, reset := range []consumer.Reset{consumer.ResetSmallest, consumer.ResetLargest, consumer.ResetFail} {
+			t.Run(fmt.Sprintf("beyond %v, %v", beyond, reset), func(t *testing.T) {
+				b := kafkatest.Start(t, func(c *broker.Config) {
+					c.Storage.SegmentBytes, c.Storage.RetentionBytes = 1000, 2000
+					c.Storage.CleanupInterval = time.Millisecond
+				})
+				conn, err := client.Dial(testContext(t), b.HostPort(), client.Config{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				send := func(from, n int) {
+					for i := from; i < from+n; i++ {
+						if _, err := conn.AckedProduce(testContext(t), "t", 0, encode(i, 1, numbered), wire.AcksFlushed, time.Minute); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				state := func() wire.TopicState {
+					states, err := conn.Topics(testContext(t), "t")
+					if err != nil {
+						t.Fatal(err)
+					}
+					return states[0]
+				}
+				send(0, 300)
+				committed := int64(0)
+				if beyond {
+					committed = state().Watermark
+					if err := conn.DeleteTopic(testContext(t), "t"); err != nil {
+						t.Fatal(err)
+					}
+					send(0, 10)
+				} else {
+					await(t, "retention", func() bool { st := state(); return st.First > 0 && st.Bytes < 3000 })
+				}
+				at := state()
+				s := open(t, b.HostPort(), func(c *consumer.PartitionConfig) { c.Start, c.Reset = committed, reset })
+				switch reset {
+				case consumer.ResetFail:
+					for range 3 {
+						if _, err := s.Next(testContext(t)); !errors.Is(err, wire.CodeOffsetOutOfRange) {
+							t.Errorf("error %v", err)
+						}
+					}
+					if st := s.Stats(); st.Fetches != 1 || st.Resets != 0 {
+						t.Errorf("stats %+v", st)
+					}
+					return
+				case consumer.ResetLargest:
+					var sending sync.WaitGroup
+					defer sending.Wait() // before its connection is closed
+					sending.Go(func() {
+						await(t, "the reset", func() bool { return s.Stats().Resets > 0 })
+						if _, err := conn.AckedProduce(testContext(t), "t", 0, encode(300, 1, numbered), wire.AcksFlushed, time.Minute); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				want := at.First
+				if reset == consumer.ResetLargest {
+					want = at.Watermark
+				}
+				m, err := s.Next(testContext(t))
+				if err != nil || m.Offset != want {
+					t.Errorf("first message at %d, %v; want %d of %+v", m.Offset, err, want, at)
+				}
+				if st := s.Stats(); st.Resets != 1 || st.SkippedBytes != max(want-committed, 0) {
+					t.Errorf("stats %+v", st)
+				}
+			})
+		}
 	}
 }

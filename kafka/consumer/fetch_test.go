@@ -19,9 +19,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Fault B10: messages larger than the fetch size come all the same, up to the
-// limit; one above it is an error at once.
-func TestMessageLargerThanTheFetch(t *testing.T) {
+// TestB10MessageLargerThanTheFetch: messages larger than the fetch size come all
+// the same, up to the limit; one above it is an error at once (fault B10).
+func TestB10MessageLargerThanTheFetch(t *testing.T) {
 	const fetch = 10 << 10
 	sizes := []int{1 << 10, fetch - 1, fetch, 1 << 20, 1 << 10}
 	payload := func(i int) []byte { return bytes.Repeat([]byte{byte('a' + i)}, sizes[i]) }
@@ -54,9 +54,9 @@ func TestMessageLargerThanTheFetch(t *testing.T) {
 	}
 }
 
-// Fault B10: wherever an answer is cut, partial bytes are never parsed and the
-// next request starts at the right byte.
-func TestAnswersCutAnywhere(t *testing.T) {
+// TestB10AnswersCutAnywhere: wherever an answer is cut, partial bytes are never
+// parsed and the next request starts at the right byte (fault B10).
+func TestB10AnswersCutAnywhere(t *testing.T) {
 	const n = 50
 	log := encode(0, n, numbered)
 	entry := message.EntrySize(len(numbered(0)))
@@ -105,8 +105,40 @@ func TestRangesAreAskedForAhead(t *testing.T) {
 	}
 }
 
-// Fault B09: an offset out of range is reset once, and then there is progress.
-func TestReset(t *testing.T) {
+// TestB08LogIsCutUnderTheReader: retention removes what was to be read next. What
+// has come is handed out whole, the policy is followed once, and the bytes that
+// were skipped are counted (fault B08, at the consumer).
+func TestB08LogIsCutUnderTheReader(t *testing.T) {
+	f := newFake(t, func(f *fakeBroker) { f.log = encode(0, 1000, numbered) })
+	s := open(t, f.addr, func(p *consumer.PartitionConfig) { p.FetchBytes = 100 })
+	expect(t, s, 0, 20, numbered, 0)
+	f.mu.Lock()
+	f.first = int64(len(encode(0, 500, numbered)))
+	f.log = f.log[f.first:]
+	f.mu.Unlock()
+	i := 20 // what has come already, or is on its way, is whole
+	for ; ; i++ {
+		m, err := s.Next(testContext(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Offset == f.first {
+			break
+		}
+		if string(m.Payload) != string(numbered(i)) {
+			t.Fatalf("message %d is %q", i, m.Payload)
+		}
+	}
+	if st := s.Stats(); st.Resets != 1 || st.SkippedBytes != f.first-int64(len(encode(0, i, numbered))) {
+		t.Errorf("before message %d: stats %+v", i, st)
+	}
+	expect(t, s, 501, 499, numbered, int64(len(encode(0, 501, numbered))))
+}
+
+// TestB09Reset: an offset out of range is reset once, and then there is progress;
+// under the policy fail there is an error, and no request until the stream is
+// moved (fault B09).
+func TestB09Reset(t *testing.T) {
 	const n = 10
 	log := encode(0, n, numbered)
 	end := 1000 + int64(len(log))
@@ -143,35 +175,17 @@ func TestReset(t *testing.T) {
 			if st := s.Stats(); st.Resets != 1 || st.SkippedBytes != c.skipped {
 				t.Errorf("stats %+v", st)
 			}
+			outOfRange := 0
+			for _, r := range f.asked() {
+				if r.typ != wire.TypeOffsets && r.offset == c.start {
+					outOfRange++
+				}
+			}
+			if outOfRange != 1 {
+				t.Errorf("%d requests for the offset out of range", outOfRange)
+			}
 		})
 	}
-	// Fault B08: retention removes what was to be read next.
-	t.Run("the log is cut under the reader", func(t *testing.T) {
-		f := newFake(t, func(f *fakeBroker) { f.log = encode(0, 1000, numbered) })
-		s := open(t, f.addr, func(p *consumer.PartitionConfig) { p.FetchBytes = 100 })
-		expect(t, s, 0, 20, numbered, 0)
-		f.mu.Lock()
-		f.first = int64(len(encode(0, 500, numbered)))
-		f.log = f.log[f.first:]
-		f.mu.Unlock()
-		i := 20 // what has come already, or is on its way, is whole
-		for ; ; i++ {
-			m, err := s.Next(testContext(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if m.Offset == f.first {
-				break
-			}
-			if string(m.Payload) != string(numbered(i)) {
-				t.Fatalf("message %d is %q", i, m.Payload)
-			}
-		}
-		if st := s.Stats(); st.Resets != 1 || st.SkippedBytes != f.first-int64(len(encode(0, i, numbered))) {
-			t.Errorf("before message %d: stats %+v", i, st)
-		}
-		expect(t, s, 501, 499, numbered, int64(len(encode(0, 501, numbered))))
-	})
 	t.Run("fail", func(t *testing.T) {
 		f := newFake(t, func(f *fakeBroker) { f.log, f.first = log, 1000 })
 		s := open(t, f.addr, func(p *consumer.PartitionConfig) { p.Start, p.Reset = 100, consumer.ResetFail })
@@ -191,9 +205,9 @@ func TestReset(t *testing.T) {
 	})
 }
 
-// Fault B09: while nothing can be read there are at most two requests a second,
-// whatever keeps the stream from reading.
-func TestQuietWhileNothingCanBeRead(t *testing.T) {
+// TestB09QuietWhileNothingCanBeRead: there are at most two requests a second,
+// whatever keeps the stream from reading (fault B09).
+func TestB09QuietWhileNothingCanBeRead(t *testing.T) {
 	for name, configure := range map[string]func(*fakeBroker){
 		"always out of range": func(f *fakeBroker) {
 			f.code = func(int64) wire.Code { return wire.CodeOffsetOutOfRange }
@@ -380,8 +394,9 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// Fault B06: a peer that is no broker.
-func TestPeerThatIsNoBroker(t *testing.T) {
+// TestB06PeerThatIsNoBroker: the error says what the peer is not, and where it is
+// (fault B06).
+func TestB06PeerThatIsNoBroker(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
