@@ -218,9 +218,9 @@ func TestDrawIsDeterministic(t *testing.T) {
 	}
 }
 
-// Fault B23: a system that failed altogether stands in the legend with its
-// reason, in every view, and the axis begins at 0.
-func TestFailedSystemIsNamed(t *testing.T) {
+// TestB23FailedSystemIsNamed: a system that failed altogether stands in the legend
+// with its reason, in every view, and the axis begins at 0 (fault B23).
+func TestB23FailedSystemIsNamed(t *testing.T) {
 	m := newMaker()
 	m.repeat = 1
 	m.outcome = func(a *resultfile.Attempt, points *[]resultfile.Point) {

@@ -105,9 +105,9 @@ func TestStallLowersTheRate(t *testing.T) {
 	}
 }
 
-// Fault B23: a series without points for the first 30 %, and a hole later.
-// The axis begins at 0 and what is not known is not drawn.
-func TestGapsAreGaps(t *testing.T) {
+// TestB23GapsAreGaps: of a series without points for the first 30 %, and with a
+// hole later, the axis begins at 0 and what is not known is not drawn (fault B23).
+func TestB23GapsAreGaps(t *testing.T) {
 	all := steady(1_000_000, 10_000) // 100 s, 1,000 points
 	var points []resultfile.Point
 	points = append(points, all[300:600]...)

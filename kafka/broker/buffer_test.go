@@ -167,10 +167,10 @@ func TestBufferRefused(t *testing.T) {
 	}
 }
 
-// TestBufferEvicted (fault B06): who has sent most of a request and then falls
+// TestB06BufferEvicted (fault B06): who has sent most of a request and then falls
 // silent loses its connection once others need the memory, long before the read
 // time-out; with nobody waiting it may take its time.
-func TestBufferEvicted(t *testing.T) {
+func TestB06BufferEvicted(t *testing.T) {
 	srv := memoryBroker(t, func(c *Config) { c.MaxRequestMemoryBytes = largestBuffer })
 	request := wire.AppendAckedProduce(nil, "a", 0, bytes.Repeat(ackedSet, 1<<20/len(ackedSet)), wire.AcksAppended, 0)
 	silent, good := connect(t, srv), connect(t, srv)
@@ -189,9 +189,9 @@ func TestBufferEvicted(t *testing.T) {
 	}
 }
 
-// TestBufferEvictedBehindAWait: who keeps more than a smallest buffer of requests
+// TestB06BufferEvictedBehindAWait: who keeps more than a smallest buffer of requests
 // behind one that waits for messages does so on its own account.
-func TestBufferEvictedBehindAWait(t *testing.T) {
+func TestB06BufferEvictedBehindAWait(t *testing.T) {
 	srv := memoryBroker(t, func(c *Config) { c.MaxRequestMemoryBytes = largestBuffer })
 	hoarder, good := connect(t, srv), connect(t, srv)
 	// Its buffer grows to the largest, and then it waits with much behind.

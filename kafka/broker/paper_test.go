@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"kafkalab/kafka/broker"
 	"kafkalab/kafka/kafkatest"
@@ -14,11 +17,11 @@ import (
 	"kafkalab/kafka/wire"
 )
 
-// TestPaperPullByOffset: a pull request names the offset from which consumption
+// TestPaperR09PullByOffset: a pull request names the offset from which consumption
 // begins and an acceptable number of bytes (NetDB'11 §3.1, "each pull request
 // contains the offset of the message from which the consumption begins and an
 // acceptable number of bytes to fetch").
-func TestPaperPullByOffset(t *testing.T) {
+func TestPaperR09PullByOffset(t *testing.T) {
 	b := kafkatest.Start(t)
 	p := dial(t, b)
 	p.send(produce("log", 0, entryP0, entryP, entrySecond))
@@ -31,10 +34,10 @@ func TestPaperPullByOffset(t *testing.T) {
 	p.want(0, entrySecond)
 }
 
-// TestPaperManyMessagesInOneRequest: a producer can send a set of messages in a
+// TestPaperR02ManyMessagesInOneRequest: a producer can send a set of messages in a
 // single publish request, and a consumer's pull gets many, typically hundreds
 // of kilobytes (NetDB'11 §3.1).
-func TestPaperManyMessagesInOneRequest(t *testing.T) {
+func TestPaperR02ManyMessagesInOneRequest(t *testing.T) {
 	b := kafkatest.Start(t)
 	p := dial(t, b)
 	set := bytes.Repeat(entry("a message of the log"), 10_000)
@@ -43,10 +46,10 @@ func TestPaperManyMessagesInOneRequest(t *testing.T) {
 	p.want(0, set[:min(len(set), 300_000)])
 }
 
-// TestPaperVisibleAfterFlush: a message is visible to consumers only after it is
+// TestPaperR07VisibleAfterFlush: a message is visible to consumers only after it is
 // flushed, which happens after a number of messages or an amount of time
 // (NetDB'11 §3.1).
-func TestPaperVisibleAfterFlush(t *testing.T) {
+func TestPaperR07VisibleAfterFlush(t *testing.T) {
 	b := kafkatest.Start(t, func(c *broker.Config) { c.Storage.FlushMessages = 3 })
 	p := dial(t, b)
 	for i := range 3 {
@@ -67,9 +70,9 @@ func TestPaperVisibleAfterFlush(t *testing.T) {
 	p.want(0, answer(0, entryP))
 }
 
-// TestPaperSendfile: the bytes of a pull go from the log file to the socket
+// TestPaperR13Sendfile: the bytes of a pull go from the log file to the socket
 // without passing through the process (NetDB'11 §3.1, "sendfile").
-func TestPaperSendfile(t *testing.T) {
+func TestPaperR13Sendfile(t *testing.T) {
 	b := kafkatest.Start(t, withMetrics)
 	all := fill(t, b, random(t), "log", 1<<20)
 	p := dial(t, b)
@@ -86,10 +89,69 @@ func TestPaperSendfile(t *testing.T) {
 	}
 }
 
-// TestPaperStatelessBroker: how much each consumer has consumed is not kept by
+// TestPaperR12WarmAfterRestart: messages are in the page cache alone, which stays
+// warm when the broker is started again: what was written is still there, before
+// anybody has read it (NetDB'11 §3.1).
+func TestPaperR12WarmAfterRestart(t *testing.T) {
+	b := kafkatest.Start(t, withMetrics, func(c *broker.Config) { c.Storage.SegmentBytes = 1 << 20 })
+	all := fill(t, b, random(t), "log", 4<<20)
+	b.Restart()
+	files, err := filepath.Glob(filepath.Join(b.Config.LogDir, "log-0", "*.kafka"))
+	if err != nil || len(files) < 4 {
+		t.Fatalf("segments %v, %v", files, err)
+	}
+	cached, pages := 0, 0
+	for _, path := range files {
+		c, n := inPageCache(t, path)
+		cached, pages = cached+c, pages+n
+	}
+	if 10*cached < 9*pages { // the kernel may want a few for others
+		t.Errorf("%d of %d pages are in the page cache", cached, pages)
+	}
+	if got := logOf(t, b, "log", 0); !bytes.Equal(got, all) {
+		t.Errorf("%d bytes after the restart, want %d, or others", len(got), len(all))
+	}
+	// And none took another way than from there to the socket.
+	if n := metric(t, b, `kafka_broker_sent_bytes_total{path="copy"}`); n != 0 {
+		t.Errorf("%v bytes were copied through the process", n)
+	}
+}
+
+// inPageCache counts the pages of a file, and those of them in the page cache.
+func inPageCache(t *testing.T, path string) (cached, pages int) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() == 0 {
+		return 0, 0
+	}
+	mapped, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(mapped)
+	resident := make([]byte, (len(mapped)+os.Getpagesize()-1)/os.Getpagesize())
+	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&mapped[0])), uintptr(len(mapped)), uintptr(unsafe.Pointer(&resident[0])))
+	if errno != 0 {
+		t.Fatal(errno)
+	}
+	for _, r := range resident {
+		cached += int(r & 1)
+	}
+	return cached, len(resident)
+}
+
+// TestPaperR14StatelessBroker: how much each consumer has consumed is not kept by
 // the broker; a consumer can rewind to an old offset and consume again, and any
 // number of consumers do not change what is stored (NetDB'11 §3.1).
-func TestPaperStatelessBroker(t *testing.T) {
+func TestPaperR14StatelessBroker(t *testing.T) {
 	b := kafkatest.Start(t)
 	all := fill(t, b, random(t), "log", 1<<20)
 	before := listing(t, b.Config.LogDir)
@@ -130,10 +192,10 @@ func listing(t *testing.T, dir string) []byte {
 	return list
 }
 
-// TestPaperNoAcknowledgement: a produce request of 0.7 has no answer: the next
+// TestPaperC07NoAcknowledgement: a produce request of 0.7 has no answer: the next
 // bytes on the connection are those of the next request that has one
 // (NetDB'11 §5, "the producer doesn't wait for acknowledgements").
-func TestPaperNoAcknowledgement(t *testing.T) {
+func TestPaperC07NoAcknowledgement(t *testing.T) {
 	b := kafkatest.Start(t, func(c *broker.Config) { c.Storage.Visible = storage.VisibleAppended })
 	p := dial(t, b)
 	for range 100 {

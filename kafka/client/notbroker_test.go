@@ -14,10 +14,10 @@ import (
 	"kafkalab/kafka/wire"
 )
 
-// Fault B06, the client's half: whatever a peer that is no broker sends, the
-// call ends with an error that says so and names the peer, and the memory that
-// the peer claims is never allotted.
-func TestPeerThatIsNoBroker(t *testing.T) {
+// TestB06PeerThatIsNoBroker, the client's half of fault B06: whatever a peer that
+// is no broker sends, the call ends with an error that says so and names the
+// peer, and the memory that the peer claims is never allotted.
+func TestB06PeerThatIsNoBroker(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	noise := make([]byte, 1<<20)

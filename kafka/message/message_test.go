@@ -214,8 +214,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Fault B17: one rule for topic names, which are names of folders and nodes.
-func TestTopicNames(t *testing.T) {
+// TestB17TopicNames: there is one rule for topic names, which are names of folders
+// and nodes (fault B17).
+func TestB17TopicNames(t *testing.T) {
 	for _, name := range []string{"t", "a.b", "a_b", "A", "a-1", "a b", "...", ".a", "täglich", "話題", strings.Repeat("x", 249)} {
 		if err := message.CheckTopic(name); err != nil {
 			t.Errorf("%q: %v", name, err)

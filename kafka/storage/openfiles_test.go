@@ -110,10 +110,10 @@ func TestOpenSegmentsWhileRead(t *testing.T) {
 	}
 }
 
-// TestReadAtFileLimit: with too many open files a read makes room among the
+// TestB05ReadAtFileLimit: with too many open files a read makes room among the
 // closed segments; without any it fails, says why, and the next one succeeds
 // (fault B05).
-func TestReadAtFileLimit(t *testing.T) {
+func TestB05ReadAtFileLimit(t *testing.T) {
 	fsys, _ := newTestFS()
 	m, l := openTopic(t, fsys, Config{SegmentBytes: 1})
 	for i := range 5 {

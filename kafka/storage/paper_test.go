@@ -11,10 +11,10 @@ import (
 	"kafkalab/kafka/message"
 )
 
-// TestPaperSegmentFiles (R6, NetDB'11 §3.1): a partition is one logical log,
+// TestPaperR06SegmentFiles (NetDB'11 §3.1): a partition is one logical log,
 // kept as a list of segment files of about equal size, 1 GB by default, and what
 // is published is appended to the last one.
-func TestPaperSegmentFiles(t *testing.T) {
+func TestPaperR06SegmentFiles(t *testing.T) {
 	if DefaultSegmentBytes != 1<<30 {
 		t.Errorf("segments of %d bytes, not 1 GB", DefaultSegmentBytes)
 	}
@@ -81,10 +81,10 @@ func last(sizes map[string]int64) (name string) {
 	return name
 }
 
-// TestPaperVisibleAfterFlush (R7, NetDB'11 §3.1): segment files are flushed after
+// TestPaperR07VisibleAfterFlush (NetDB'11 §3.1): segment files are flushed after
 // a number of messages or an amount of time, and consumers see a message only
 // after it is flushed.
-func TestPaperVisibleAfterFlush(t *testing.T) {
+func TestPaperR07VisibleAfterFlush(t *testing.T) {
 	fsys, c := newTestFS()
 	m, l := openTopic(t, fsys, Config{FlushMessages: 3, FlushInterval: time.Minute, Clock: c})
 
@@ -111,10 +111,10 @@ func TestPaperVisibleAfterFlush(t *testing.T) {
 	mustClose(t, m)
 }
 
-// TestPaperOffsets (R8, NetDB'11 §3.1): a message has no id but its offset in the
+// TestPaperR08Offsets (NetDB'11 §3.1): a message has no id but its offset in the
 // log; offsets grow and are not consecutive; the next message's is this one's
 // and its length; and there is no index on disk.
-func TestPaperOffsets(t *testing.T) {
+func TestPaperR08Offsets(t *testing.T) {
 	fsys, _ := newTestFS()
 	_, l := openTopic(t, fsys, Config{SegmentBytes: 2000})
 	var offsets []int64
@@ -151,10 +151,10 @@ func TestPaperOffsets(t *testing.T) {
 	}
 }
 
-// TestPaperListOfOffsets (R10, NetDB'11 §3.1): the broker keeps a sorted list of
+// TestPaperR10ListOfOffsets (NetDB'11 §3.1): the broker keeps a sorted list of
 // the segment files' first offsets in memory, and searches it for the file that
 // holds a message.
-func TestPaperListOfOffsets(t *testing.T) {
+func TestPaperR10ListOfOffsets(t *testing.T) {
 	fsys, _ := newTestFS()
 	_, l := openTopic(t, fsys, Config{SegmentBytes: 1})
 	for i := range 33 {
@@ -180,9 +180,9 @@ func TestPaperListOfOffsets(t *testing.T) {
 	}
 }
 
-// TestPaperNoCache (R12, NetDB'11 §3.1): messages are cached by the file system
+// TestPaperR12NoCache (NetDB'11 §3.1): messages are cached by the file system
 // alone and never in the process, which so has little garbage to collect.
-func TestPaperNoCache(t *testing.T) {
+func TestPaperR12NoCache(t *testing.T) {
 	m, err := Open(testContext(t), t.TempDir(), Config{SegmentBytes: 8 << 20})
 	if err != nil {
 		t.Fatal(err)
@@ -219,9 +219,9 @@ func TestPaperNoCache(t *testing.T) {
 	}
 }
 
-// TestPaperRecoveryRemovesBadCRC (R25, NetDB'11 §3.3): a recovery removes messages
+// TestPaperR25RecoveryRemovesBadCRC (NetDB'11 §3.3): a recovery removes messages
 // whose CRC does not match.
-func TestPaperRecoveryRemovesBadCRC(t *testing.T) {
+func TestPaperR25RecoveryRemovesBadCRC(t *testing.T) {
 	fsys, _ := newTestFS()
 	b := set([]byte("sound"), []byte("damaged"))
 	b[len(b)-1] ^= 1
@@ -230,10 +230,10 @@ func TestPaperRecoveryRemovesBadCRC(t *testing.T) {
 	wantPayloads(t, l, []byte("sound"))
 }
 
-// TestPaperTimeBasedRetention (R14, NetDB'11 §3.1): the broker keeps no record of
+// TestPaperR14TimeBasedRetention (NetDB'11 §3.1): the broker keeps no record of
 // what was consumed; a message goes when it has been there for a set time, read
-// or not, and until then can be read as often as anybody likes (R15).
-func TestPaperTimeBasedRetention(t *testing.T) {
+// or not, and until then can be read as often as anybody likes.
+func TestPaperR14TimeBasedRetention(t *testing.T) {
 	fsys, c := newTestFS()
 	m, l := openTopic(t, fsys, Config{SegmentBytes: 1, RetentionAge: 7 * day, Clock: c})
 	mustAppend(t, l, []byte("read"))

@@ -141,10 +141,10 @@ func TestRollOverStaleFile(t *testing.T) {
 	}
 }
 
-// TestRollAtFileLimit: too many open files are no reason to take a partition out
+// TestB05RollAtFileLimit: too many open files are no reason to take a partition out
 // of service (fault B05). The next attempt succeeds, with the file that the
 // failed one has left.
-func TestRollAtFileLimit(t *testing.T) {
+func TestB05RollAtFileLimit(t *testing.T) {
 	for _, kind := range []vfs.OpKind{vfs.OpCreate, vfs.OpSyncDir} {
 		fsys, _ := newTestFS()
 		m, l := openTopic(t, fsys, Config{SegmentBytes: 1})

@@ -248,9 +248,9 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// A count is checked against what is there before anything is allotted for it
-// (fault B06).
-func TestCountsAreChecked(t *testing.T) {
+// TestB06CountsAreChecked: a count is checked against what is there before
+// anything is allotted for it (fault B06).
+func TestB06CountsAreChecked(t *testing.T) {
 	for name, parse := range map[string]func([]byte) error{
 		"MultiFetch":   func(b []byte) error { _, err := wire.ParseMultiFetch(nil, b); return err },
 		"MultiProduce": func(b []byte) error { _, err := wire.ParseMultiProduce(nil, b); return err },
