@@ -59,13 +59,16 @@ fuzz: ## run each fuzz target: 10 minutes those of requests, responses and segme
 	    case $$f in $(long_fuzz)) t=10m ;; *) t=2m ;; esac; t=$(or $(FUZZTIME),$$t); \
 	    echo "$$pkg $$f for $$t"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $$t -fuzzminimizetime 10x $$pkg || exit 1; done; done
 
-# So that every "go test" runs them, also elsewhere.
+# So that every "go test" runs them, also elsewhere. The cache may hold some of
+# a time when the target took other arguments, so another number of lines.
 corpus: ## keep 20 small ones of the inputs that "make fuzz" has found of interest, by target, in testdata/fuzz
-	@cache=$$($(GO) env GOCACHE)/fuzz; for pkg in $$($(GO) list ./...); do \
-	  dir=$$($(GO) list -f '{{.Dir}}' $$pkg); \
+	@for pkg in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
-	    [ -d "$$cache/$$pkg/$$f" ] || continue; mkdir -p "$$dir/testdata/fuzz/$$f"; \
-	    find "$$cache/$$pkg/$$f" -type f -size -3 | sort | head -n 20 | xargs -r cp -t "$$dir/testdata/fuzz/$$f"; done; done
+	    cache=$$($(GO) env GOCACHE)/fuzz/$$pkg/$$f; kept=$$($(GO) list -f '{{.Dir}}' $$pkg)/testdata/fuzz/$$f; \
+	    newest=$$(ls -t "$$cache" 2>/dev/null | head -n 1); [ -n "$$newest" ] || continue; \
+	    lines=$$(wc -l < "$$cache/$$newest"); mkdir -p "$$kept"; \
+	    for c in $$(find "$$cache" -type f -size -3 | sort); do [ "$$(wc -l < "$$c")" != "$$lines" ] || echo "$$c"; done | \
+	      head -n 20 | xargs -r cp -t "$$kept"; done; done
 
 # The same tests as in "make test", at other sizes. Each prints what it did and
 # what was lost; the seed that is printed repeats it (KAFKALAB_SEED).
