@@ -10,7 +10,7 @@
 //	for range rounds {
 //		load := ledger.StartLoad(b.Addr(), torture.LoadConfig{Seed: …})
 //		…                                                // as long as it pleases
-//		load.CrashAhead()                                // from now on connections may break
+//		load.CrashAhead()                                // from now on connections may break; PowerLossAhead if the power goes
 //		b.Kill()                                         // or whatever else is to go wrong
 //		load.Stop()                                      // waits for its goroutines
 //		b = torture.Start(t, bin, …)
