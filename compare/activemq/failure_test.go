@@ -85,10 +85,10 @@ func waitStill(n *atomic.Int64) {
 	}
 }
 
-// A broker that ends the connection in the middle of sending is reported at
-// once, with what it said, and nothing hangs: neither Send, which the library
-// blocks while its queue is full, nor Close (go-stomp/stomp#130).
-func TestBrokerEndsConnection(t *testing.T) {
+// TestB25BrokerEndsConnection: a broker that ends the connection in the middle of
+// sending is reported at once, with what it said, and nothing hangs: neither Send,
+// which the library blocks while its queue is full, nor Close (fault B25).
+func TestB25BrokerEndsConnection(t *testing.T) {
 	var sent atomic.Int64 // what Send has taken in the running case
 	for _, test := range []struct {
 		name  string

@@ -41,10 +41,10 @@ func rabbitmqctl(t *testing.T, s driver.Server, args ...string) {
 	}
 }
 
-// A server whose memory is full blocks publishers: it says so and no longer
-// reads their connections, so it confirms nothing and answers to no close.
-// Nothing may hang, and the reason must be known (rabbitmq/amqp091-go#122).
-func TestBlocked(t *testing.T) {
+// TestB24Blocked: a server whose memory is full blocks publishers: it says so and
+// no longer reads their connections, so it confirms nothing and answers to no
+// close. Nothing may hang, and the reason must be known (fault B24).
+func TestB24Blocked(t *testing.T) {
 	d := rabbitmq.New()
 	h, err := host.Open(t.Context(), host.Config{Name: "local", Kind: host.Local, Dir: t.TempDir()})
 	if err != nil {

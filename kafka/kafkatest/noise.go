@@ -75,9 +75,11 @@ type damager struct {
 	to   io.Writer
 	mark string
 	seen int // bytes of mark that came last
+	out  []byte
 }
 
 func (d *damager) Write(b []byte) (int, error) {
+	d.out = append(d.out[:0], b...)
 	for i := 0; i < len(b) && d.mark != ""; i++ {
 		switch b[i] {
 		case d.mark[d.seen]:
@@ -88,9 +90,9 @@ func (d *damager) Write(b []byte) (int, error) {
 			d.seen = 0
 		}
 		if d.seen == len(d.mark) {
-			b[i] ^= 1 // the buffer is io.Copy's
+			d.out[i] ^= 1
 			d.seen = 0
 		}
 	}
-	return d.to.Write(b)
+	return d.to.Write(d.out)
 }
