@@ -172,6 +172,12 @@ func (l *Log) flushTo(active *segment, end int64) error {
 		l.markUnsynced(active.path)
 		return l.fail(stop{mend: mendRewrite, err: fmt.Errorf("flush up to offset %d: %w", end, err)})
 	}
+	if s := l.failed.Load(); s != nil {
+		// The disk refused something else meanwhile, such as a write and its cut.
+		// A file system that was just shut down has been seen to let such a sync
+		// succeed, and the data was gone.
+		return s.err
+	}
 	if end <= l.flushed.Load() {
 		return nil
 	}
