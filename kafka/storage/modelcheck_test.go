@@ -64,13 +64,14 @@ func (m *model) snapshot() snapshot {
 // step has done may be there as well: the machine crashed in the middle of it.
 func (m *model) mergeWith(before snapshot) {
 	for key, old := range before.logs {
-		ml := m.logs[key]
-		if ml == nil || ml.incarnation != old.incarnation {
+		if ml := m.logs[key]; ml == nil || ml.incarnation != old.incarnation {
 			gone := old
 			gone.doomed = true
 			m.logs[key] = &gone
-			continue
 		}
+	}
+	for key, ml := range m.logs {
+		old := before.logs[key] // nothing was promised of a new one
 		ml.safe = old.safe
 		if len(ml.written) < len(ml.most) {
 			ml.written = ml.most // it has lost since what a failed sync had dropped
@@ -79,11 +80,6 @@ func (m *model) mergeWith(before snapshot) {
 			if ml.maybe = ml.tried; ml.maybe == nil {
 				ml.maybe = old.maybe
 			}
-		}
-	}
-	for key, ml := range m.logs {
-		if _, there := before.logs[key]; !there {
-			ml.safe = 0
 		}
 	}
 	for topic, n := range m.created {
@@ -319,7 +315,7 @@ func (m *model) compareLog(how string, l *Log, ml *modelLog) {
 		m.failf("after %s: %v: %v", how, key, err)
 		return
 	}
-	if s.Watermark != s.LogEnd || s.Flushed != s.LogEnd || s.First > ml.first {
+	if s.Watermark != s.LogEnd || s.Flushed != s.LogEnd || s.First > ml.first && !ml.doomed {
 		m.failf("after %s: %v: %+v; it began at %d", how, key, s, ml.first)
 		return
 	}
