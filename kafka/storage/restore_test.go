@@ -148,7 +148,7 @@ func TestRollResumes(t *testing.T) {
 
 	// The next process does not trust the folder either.
 	var logged logBuffer
-	m, l = openTopic(t, killed, Config{SegmentBytes: 1, noRestorer: true, Logger: logged.logger()})
+	_, l = openTopic(t, killed, Config{SegmentBytes: 1, noRestorer: true, Logger: logged.logger()})
 	wantContains(t, logged.String(), "a sync failed before the last stop", "partition back in service")
 	mustAppend(t, l, []byte("b"))
 	mustFlush(t, l)
