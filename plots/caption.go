@@ -19,7 +19,7 @@ func caption(r *resultfile.Result, s resultfile.Scenario, v view) []string {
 		work += ", median over the repetitions; bands: lowest to highest"
 	}
 	if slices.ContainsFunc(s.Systems, func(y resultfile.System) bool { return y.Role == resultfile.RoleLimit }) {
-		work += "; grey: median of the physical limit, with its own windows in a thin line"
+		work += "; dashed grey: median of the physical limit; thin grey: its course"
 	}
 	work += "."
 	out := []string{work, hostsLine(run.Testbed)}

@@ -95,6 +95,7 @@ func newFigure(r *resultfile.Result, s resultfile.Scenario, v view) figure {
 	}
 	f.log = f.wantsLog()
 	f.scale()
+	f.explainLateCounts()
 	if v == paperView {
 		f.marks = marksFor(s)
 	} else {
@@ -143,9 +144,42 @@ func (f *figure) rateRange() (lo, hi float64) {
 	return lo, hi
 }
 
+// aboveLimit is how far above the physical limit the axis may reach, as a
+// factor: what is drawn higher is no rate of a system, but a count that came
+// late.
+const aboveLimit = 1.15
+
+// limitRate is the rate of the physical limit, 0 when it was not measured.
+func (f *figure) limitRate() float64 {
+	for _, l := range f.lines {
+		if l.limit {
+			return l.rate
+		}
+	}
+	return 0
+}
+
+// explainLateCounts says in the caption why a window can be above the physical
+// limit, if one is.
+func (f *figure) explainLateCounts() {
+	limit := f.limitRate()
+	if limit == 0 {
+		return
+	}
+	for _, l := range f.lines {
+		for _, b := range l.bands {
+			if !l.limit && b.known() && b.max > limit*1.01 {
+				f.caption = append(f.caption, "A count that was given late lowers one window and raises the next, even above the limit; rates of whole attempts are not touched.")
+				return
+			}
+		}
+	}
+}
+
 // scale sets the vertical axis to hold every line and band. Only single
 // windows far below all systems' rates, such as a first one with the start of
-// a connection in it, may leave a logarithmic axis at its foot.
+// a connection in it, may leave a logarithmic axis at its foot, and single ones
+// far above the physical limit any axis at its top.
 func (f *figure) scale() {
 	low, high := math.Inf(1), 0.0
 	for _, l := range f.lines {
@@ -156,6 +190,13 @@ func (f *figure) scale() {
 				low, high = min(low, b.min), max(high, b.max)
 			}
 		}
+	}
+	if limit := f.limitRate(); limit > 0 {
+		fastest := 0.0
+		for _, l := range f.lines {
+			fastest = max(fastest, l.rate)
+		}
+		high = min(high, fastest*aboveLimit)
 	}
 	if high == 0 {
 		f.yMin, f.yMax, f.log = 0, 1, false

@@ -2,11 +2,14 @@ package plots
 
 import (
 	"cmp"
+	"image/color"
 	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"kafkalab/results/paper"
 )
 
 // The measures of the legend, in points.
@@ -115,24 +118,34 @@ func drawLegend(c draw.Canvas, f figure, p *plot.Plot, data draw.Canvas) {
 	for i, r := range notes {
 		c.FillText(sty, vg.Point{X: x, Y: c.Min.Y + vg.Points(float64(len(notes)-1-i)*legendLead+2)}, r.text)
 	}
-	if len(notes) > 0 {
-		drawMark(c, vg.Point{X: x - vg.Points(thumbGap+6), Y: c.Min.Y + vg.Points(float64(len(notes)-1)*legendLead+5)})
-	}
-	for _, m := range f.marks {
+	for i, m := range f.marks {
+		ink := markInk(f, m)
+		drawMark(c, ink, vg.Point{X: x - vg.Points(thumbGap+6), Y: c.Min.Y + vg.Points(float64(len(f.marks)-1-i)*legendLead+5)})
 		if m.Rate >= f.yMin && m.Rate <= f.yMax {
-			drawMark(c, vg.Point{X: data.Max.X + vg.Points(1), Y: yOf(data, p, m.Rate)})
+			drawMark(c, ink, vg.Point{X: data.Max.X + vg.Points(1), Y: yOf(data, p, m.Rate)})
 		}
 	}
 }
 
+// markInk is the colour of the system that a rate of the paper belongs to: the
+// mark may stand at the end of another one's line.
+func markInk(f figure, m paper.Mark) color.Color {
+	for _, l := range f.lines {
+		if l.label == plain(m.Label) {
+			return l.style.color
+		}
+	}
+	return limitInk
+}
+
 // drawMark draws a small triangle that points left to pt.
-func drawMark(c draw.Canvas, pt vg.Point) {
+func drawMark(c draw.Canvas, ink color.Color, pt vg.Point) {
 	var t vg.Path
 	t.Move(pt)
 	t.Line(vg.Point{X: pt.X + vg.Points(6), Y: pt.Y + vg.Points(3)})
 	t.Line(vg.Point{X: pt.X + vg.Points(6), Y: pt.Y - vg.Points(3)})
 	t.Close()
-	c.SetColor(limitInk)
+	c.SetColor(ink)
 	c.Fill(t)
 }
 

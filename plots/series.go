@@ -20,12 +20,18 @@ const (
 	// the time between. The testbed takes ten points a second, also while a
 	// system stands still.
 	gapSeconds = 2.0
+	// stepSeconds is the least time between two steps of a curve, a little less
+	// than the testbed leaves between two points. Points that are closer hold
+	// counts that came late: what one of them has more than the other arrived in
+	// the time before both.
+	stepSeconds = 0.04
 )
 
 // curve is one attempt as a growing count of messages.
 type curve struct {
 	steps []step // strictly growing, from {0, 0}
 	gaps  []gap
+	late  *step // while the curve is made: too soon after the last step
 }
 
 type step struct{ seconds, messages float64 }
@@ -47,11 +53,41 @@ func newCurve(points []resultfile.Point, work resultfile.Work) curve {
 			if now.seconds-before.seconds > gapSeconds {
 				c.gaps = append(c.gaps, gap{before.messages, now.messages})
 			}
-			c.steps = append(c.steps, now)
+			c.add(now)
 		}
 		before = now
 	}
+	if c.late != nil {
+		c.takeLate()
+	}
+	c.late = nil
 	return c
+}
+
+// add appends a step. One too soon after the last step waits for its successor,
+// which stands for it too. But when the last step was itself late, it takes the
+// last one's place: both counts arrived in the long time before.
+func (c *curve) add(s step) {
+	last := c.steps[len(c.steps)-1]
+	if s.seconds-last.seconds >= stepSeconds {
+		c.steps, c.late = append(c.steps, s), nil
+		return
+	}
+	c.late = &s
+	if n := len(c.steps); n > 1 && last.seconds-c.steps[n-2].seconds >= 2*stepSeconds {
+		c.takeLate()
+	}
+}
+
+// takeLate puts the step that waits in the place of the last one, unless that is
+// the origin.
+func (c *curve) takeLate() {
+	if len(c.steps) == 1 {
+		c.steps = append(c.steps, *c.late)
+	} else {
+		c.steps[len(c.steps)-1] = *c.late
+	}
+	c.late = nil
 }
 
 func (c curve) messages() float64 { return c.steps[len(c.steps)-1].messages }

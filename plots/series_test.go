@@ -62,6 +62,29 @@ func TestProduceIsWhatArrived(t *testing.T) {
 
 // A system that is fast for the rate of the points gets wider windows instead
 // of a line that shows when the points were taken.
+// Counts that a busy host gives late, and then two of at once, are spread over
+// the time that they were late.
+func TestLateCountsMakeNoSpike(t *testing.T) {
+	points := steady(100_000, 100_000)
+	points = append(points[:5:5], // 40,000 until 0.4 s
+		resultfile.Point{Seconds: 0.8, Messages: 80_000, Arrived: 40_000},
+		resultfile.Point{Seconds: 0.9, Messages: 90_000, Arrived: 41_000},
+		resultfile.Point{Seconds: 0.9001, Messages: 90_000, Arrived: 90_000},
+		resultfile.Point{Seconds: 0.99, Messages: 100_000, Arrived: 90_000},
+		resultfile.Point{Seconds: 1, Messages: 100_000, Arrived: 99_000},
+		resultfile.Point{Seconds: 1.0001, Messages: 100_000, Arrived: 100_000})
+	c := newCurve(points, resultfile.Produce)
+	if c.messages() != 100_000 {
+		t.Errorf("the curve ends at %v messages", c.messages())
+	}
+	for i := 1; i < len(c.steps); i++ {
+		a, b := c.steps[i-1], c.steps[i]
+		if rate := (b.messages - a.messages) / (b.seconds - a.seconds); rate > 110_000 {
+			t.Errorf("%.0f messages/s from %v to %v", rate, a, b)
+		}
+	}
+}
+
 func TestFewPointsMakeWideWindows(t *testing.T) {
 	c := newCurve(steady(1_000_000, 500_000), resultfile.Produce) // 20 points
 	bs := bands([]curve{c}, 200, 200)
