@@ -221,12 +221,13 @@ func (m *Manager) DeleteTopic(name string) error {
 		}
 	}
 	m.publish(table)
+	var errs []error
 	for _, dir := range removed {
 		if err := m.cfg.FS.RemoveAll(dir); err != nil {
-			return fmt.Errorf("topic %q: its messages are gone, their files at %s not yet: %w", name, dir, err)
+			errs = append(errs, fmt.Errorf("topic %q: its messages are gone, their files at %s not yet: %w", name, dir, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // setAside ends the logs of a topic and gives their folders names that the next
@@ -249,8 +250,10 @@ func (m *Manager) setAside(t *topic) ([]string, error) {
 		}
 		l.close()
 		l.unlockFiles()
-		m.deleted++
-		dir := filepath.Join(m.dir, fmt.Sprintf(".%d%s", m.deleted, deletedSuffix))
+		dir, err := m.deletedName()
+		if err != nil {
+			return removed, err
+		}
 		switch err := m.cfg.FS.Rename(l.dir, dir); {
 		case err == nil:
 			removed = append(removed, dir)
@@ -259,6 +262,20 @@ func (m *Manager) setAside(t *topic) ([]string, error) {
 		}
 	}
 	return removed, m.cfg.FS.SyncDir(m.dir)
+}
+
+// deletedName returns a path for a folder that is to be removed: one that is not
+// taken by what could not be removed before. The caller holds m.mu.
+func (m *Manager) deletedName() (string, error) {
+	for {
+		m.deleted++
+		dir := filepath.Join(m.dir, fmt.Sprintf(".%d%s", m.deleted, deletedSuffix))
+		if _, err := m.cfg.FS.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return dir, nil
+		} else if err != nil {
+			return "", err
+		}
+	}
 }
 
 func (m *Manager) publish(table topicTable) { m.table.Store(&table) }

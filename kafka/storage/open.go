@@ -147,7 +147,7 @@ type partitionFolder struct {
 }
 
 // partitionFolders lists the partitions in the log folder and removes what
-// deletions have left.
+// deletions have left, as far as that is possible.
 func (m *Manager) partitionFolders() ([]partitionFolder, error) {
 	entries, err := m.cfg.FS.ReadDir(m.dir)
 	if err != nil {
@@ -160,8 +160,10 @@ func (m *Manager) partitionFolders() ([]partitionFolder, error) {
 		case !e.IsDir() || name == lostAndFoundName:
 			continue
 		case isDeleted(name):
+			// What stays takes up room, and is no reason to serve nothing.
 			if err := m.cfg.FS.RemoveAll(path); err != nil {
-				return nil, fmt.Errorf("remove what is left of a deleted topic: %w", err)
+				m.cfg.Logger.Warn("what is left of a deleted topic cannot be removed: the next start tries again",
+					slog.String("folder", path), slog.Any("error", err))
 			}
 		default:
 			topic, partition, err := parsePartitionName(name)
