@@ -56,10 +56,13 @@ func percent(r *Ratio) string {
 	return strconv.FormatFloat(100*r.Median, 'f', 1, 64) + " %"
 }
 
-// times is a ratio with its range.
+// times is a ratio with its range, if it has one.
 func times(r *Ratio) string {
 	if r == nil {
 		return unknown
+	}
+	if r.Min == r.Max { // of one repetition each
+		return factor(r.Median)
 	}
 	return fmt.Sprintf("%s (%s .. %s)", factor(r.Median), factor(r.Min), factor(r.Max))
 }

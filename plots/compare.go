@@ -72,11 +72,14 @@ func caveats(a, b resultfile.Run) []string {
 	out := []string{}
 	differ := func(what, first, second string) {
 		if first != second {
-			out = append(out, fmt.Sprintf("%s: %s, then %s", what, first, second))
+			out = append(out, fmt.Sprintf("%s: %s in the first, %s in the second", what, first, second))
 		}
 	}
 	differ("testbed", a.Testbed.Kind, b.Testbed.Kind)
 	differ("messages", number(float64(a.Messages)), number(float64(b.Messages)))
+	differ("longest time of an attempt", capText(a), capText(b))
+	differ("repetitions", strconv.Itoa(a.Repeat), strconv.Itoa(b.Repeat))
+	differ("commit", shortCommit(a.Commit), shortCommit(b.Commit))
 	for _, name := range []string{"processor", "cores", "memory", "kernel"} {
 		differ("broker host's "+name, a.Testbed.BrokerHost.Fact(name), b.Testbed.BrokerHost.Fact(name))
 	}
@@ -118,11 +121,11 @@ func (c Comparison) Text(w io.Writer) error { return c.write(w, asText) }
 func (c Comparison) Markdown(w io.Writer) error { return c.write(w, asMarkdown) }
 
 func (c Comparison) write(w io.Writer, as format) error {
-	if _, err := fmt.Fprintf(w, as.heading, c.First+", then "+c.Second); err != nil {
+	if _, err := fmt.Fprintf(w, as.heading, "First: "+c.First+"; second: "+c.Second); err != nil {
 		return err
 	}
 	t := &table{
-		head: []string{"scenario", "system", "messages/s", "then", "ratio (lowest .. highest)", "broker CPU, µs/message", "then", "verdict"},
+		head: []string{"scenario", "system", "first, messages/s", "second, messages/s", "second over first", "first, broker CPU, µs/message", "second, broker CPU, µs/message", "verdict"},
 		left: map[int]bool{1: true, 7: true},
 	}
 	for _, y := range c.Systems {

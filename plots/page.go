@@ -20,8 +20,8 @@ func Page(r *resultfile.Result) ([]byte, error) {
 	run := r.Run
 	fmt.Fprintf(&b, "# Run %s\n\n", escape(run.Name))
 	fmt.Fprintf(&b, "%s\n\n", escape(hostsLine(run.Testbed)))
-	fmt.Fprintf(&b, "%s messages asked for in each attempt, %s, started %s, commit %s, order of the systems by seed %d. Command: `%s`\n",
-		number(float64(run.Messages)), plural(run.Repeat, "repetition"), run.Started.UTC().Format(time.RFC3339), shortCommit(run.Commit), run.Seed,
+	fmt.Fprintf(&b, "%s messages asked for in each attempt, %s, %s, started %s, commit %s, order of the systems by seed %d. Command: `%s`\n",
+		number(float64(run.Messages)), plural(run.Repeat, "repetition"), capText(run), run.Started.UTC().Format(time.RFC3339), shortCommit(run.Commit), run.Seed,
 		strings.ReplaceAll(run.Command, "`", "'"))
 	for i, t := range RatesOf(r) {
 		s := run.Scenarios[i]
@@ -44,6 +44,7 @@ func Page(r *resultfile.Result) ([]byte, error) {
 			return nil, err
 		}
 	}
+	fmt.Fprintf(&b, "\n## How to read the tables\n\n%s\n\n%s\n", escape(legendOfTables), escape(legendOfAttempts))
 	fmt.Fprint(&b, "\n## Hosts\n\n")
 	if err := hosts(run.Testbed).markdown(&b); err != nil {
 		return nil, err
@@ -135,6 +136,10 @@ func attemptsTable(r *resultfile.Result, s resultfile.Scenario) *table {
 	}
 	return t
 }
+
+const legendOfAttempts = "Every attempt: order is that in which they ran, by the seed; the consumer's attempt follows the producer's whose backlog it consumes, at the same server. " +
+	"Contents checked: sequence number and checksum of every message were compared; no: only of a part, as the remarks say, or of none. " +
+	"Lost, doubled, damaged and reordered are messages. Messages and seconds of a producer are until the last one had arrived at the broker."
 
 // hosts is the table of what the two machines are.
 func hosts(t resultfile.Testbed) *table {

@@ -105,6 +105,50 @@ func TestGoldenComparison(t *testing.T) {
 	golden(t, "compare.txt", text.Bytes())
 }
 
+// A run that was made beside other work says so with its rates.
+func TestBusyMachineStandsUnderTheRates(t *testing.T) {
+	m := small()
+	outcome := m.outcome
+	m.outcome = func(a *resultfile.Attempt, points *[]resultfile.Point) {
+		outcome(a, points)
+		if a.System == "kafka" {
+			a.OtherLoad = 1.25 + 0.5*float64(a.Repetition-1)
+		}
+	}
+	notes := strings.Join(strings.Fields(RatesOf(read(t, m.make(t)))[0].notes()), " ")
+	if want := "The machine was busy with other work before 2 attempts (load 1.8 at most)"; !strings.Contains(notes, want) {
+		t.Errorf("%q is not in: %s", want, notes)
+	}
+	if notes := RatesOf(read(t, small().make(t)))[0].notes(); strings.Contains(notes, "busy") {
+		t.Errorf("a quiet machine: %s", notes)
+	}
+}
+
+func TestCapText(t *testing.T) {
+	held := []resultfile.Scenario{
+		{Systems: []resultfile.System{{ID: "a", Capped: true}, {ID: "b"}}},
+		{Systems: []resultfile.System{{ID: "a", Capped: true}, {ID: "c", Capped: true}}},
+	}
+	for want, run := range map[string]resultfile.Run{
+		"no cap":                {},
+		"none longer than 45 s": {CapSeconds: 45, Scenarios: held},
+		"no cap but for the 2 systems held to a time of their own": {Scenarios: held},
+	} {
+		if got := capText(run); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestRatioOfOneRepetitionHasNoRange(t *testing.T) {
+	if got := times(ratio(Summarise([]float64{21}), Summarise([]float64{2}))); got != "10.5" {
+		t.Errorf("%s", got)
+	}
+	if got := times(ratio(Summarise([]float64{21, 22}), Summarise([]float64{2}))); got != "10.8 (10.5 .. 11.0)" {
+		t.Errorf("%s", got)
+	}
+}
+
 func TestHostsLine(t *testing.T) {
 	for kind, want := range map[string]string{
 		"local": "one machine without a link of their own", "netns": "network namespaces that share one machine", "ssh": "two machines",

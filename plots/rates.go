@@ -17,6 +17,10 @@ type Rates struct {
 	Work     resultfile.Work `json:"work"`
 	Limit    *Limit          `json:"limit,omitempty"` // nil: none was measured
 	Systems  []SystemRates   `json:"systems"`
+	// Busy attempts were made beside other work on the machine, which kept at
+	// most BusyLoad processors busy.
+	Busy     int     `json:"busy,omitempty"`
+	BusyLoad float64 `json:"busy_load,omitempty"`
 }
 
 // Limit is the physical limit that rates are held against: the lowest of those
@@ -68,6 +72,11 @@ func RatesOf(r *resultfile.Result) []Rates {
 		peers := peersOf(s)
 		for _, y := range s.Systems {
 			t.Systems = append(t.Systems, systemRates(r, s, y, t.Limit, peers))
+			for _, a := range validAttempts(r, s, y) {
+				if a.OtherLoad > 0 {
+					t.Busy, t.BusyLoad = t.Busy+1, max(t.BusyLoad, a.OtherLoad)
+				}
+			}
 		}
 		out = append(out, t)
 	}
@@ -145,28 +154,65 @@ func limitOf(r *resultfile.Result, s resultfile.Scenario) *Limit {
 }
 
 // RatesTable writes, for a terminal, the tables of every scenario: the rates,
-// how many times as fast as RabbitMQ and ActiveMQ that is, and what it cost.
+// how many times as fast as RabbitMQ and ActiveMQ that is, what it cost, and
+// how the tables are to be read.
 func RatesTable(w io.Writer, r *resultfile.Result) error { return writeRates(w, r, asText) }
 
 // RatesMarkdown writes the same tables as Markdown.
 func RatesMarkdown(w io.Writer, r *resultfile.Result) error { return writeRates(w, r, asMarkdown) }
 
 func writeRates(w io.Writer, r *resultfile.Result, as format) error {
-	for i, t := range RatesOf(r) {
-		if i > 0 {
-			if _, err := fmt.Fprintln(w); err != nil {
-				return err
-			}
-		}
+	if _, err := fmt.Fprintf(w, as.title, runLine(r.Run)); err != nil {
+		return err
+	}
+	for _, t := range RatesOf(r) {
 		if _, err := fmt.Fprintf(w, as.heading, t.Title); err != nil {
 			return err
 		}
 		if err := t.write(w, as); err != nil {
 			return err
 		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
 	}
-	return nil
+	_, err := fmt.Fprintln(w, as.paragraph(legendOfTables))
+	return err
 }
+
+// runLine names a run and says what must be known to compare it.
+func runLine(run resultfile.Run) string {
+	return fmt.Sprintf("Run %s: %s messages asked for in each attempt, %s, %s, commit %s",
+		run.Name, number(float64(run.Messages)), plural(run.Repeat, "repetition"), capText(run), shortCommit(run.Commit))
+}
+
+// capText says how long an attempt could take.
+func capText(run resultfile.Run) string {
+	if run.CapSeconds == 0 {
+		held := make(map[string]bool)
+		for _, s := range run.Scenarios {
+			for _, y := range s.Systems {
+				if y.Capped {
+					held[y.ID] = true
+				}
+			}
+		}
+		if len(held) == 0 {
+			return "no cap"
+		}
+		return "no cap but for the " + plural(len(held), "system") + " held to a time of their own"
+	}
+	return fmt.Sprintf("none longer than %s s", number(run.CapSeconds))
+}
+
+// legendOfTables says what the columns are that do not speak for themselves.
+const legendOfTables = "Of the limit: the share of the physical limit; – for the limit itself, and for systems whose own format of a message is not known byte by byte. " +
+	"Client's view: messages that the client handed over (or received) a second, until its last call returned. " +
+	"CPU: processor time of the processes, user and system. " +
+	"Format: a message of the test in the system's own format, with its header. " +
+	"Store: how much more disk space the system's files took after the attempt than before. " +
+	"Disk writes: what the broker's processes gave to the disk while they were measured; the kernel may write the rest later. " +
+	"(extra): an addition to the paper's figure. –: not known, or not measured."
 
 func (t Rates) write(w io.Writer, as format) error {
 	if err := as.table(t.rates(), w); err != nil {
@@ -248,6 +294,9 @@ func (t Rates) notes() string {
 		b.WriteString(", of what arrived at the broker by its own count")
 	}
 	b.WriteString("; ratios with the lowest and the highest that any two repetitions give.")
+	if t.Busy > 0 {
+		fmt.Fprintf(&b, " The machine was busy with other work before %s (load %.1f at most): rates are lower and spread more widely than on a quiet one.", plural(t.Busy, "attempt"), t.BusyLoad)
+	}
 	if !t.anyInterval() {
 		b.WriteString(" Fewer than 6 repetitions: too few for an interval.")
 	}

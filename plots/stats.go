@@ -85,11 +85,15 @@ func verdict(a, b []float64) (p float64, text string) {
 	case c.P <= alpha:
 		return c.P, "differs"
 	case lowestP(len(a), len(b)) > alpha:
-		return c.P, "too few to tell"
+		return c.P, tooFew
 	default:
 		return c.P, "no difference beyond chance"
 	}
 }
+
+// tooFew says how many repetitions are enough for a difference to show: 4 of
+// each, as two of the 70 ways to choose 4 of 8 are less than 5 %.
+const tooFew = "too few to tell (4 repetitions of both are enough: REPEAT=4)"
 
 // lowestP is what the test gives when all of one series lie below all of the
 // other: two of the ways to choose n of n+m places.

@@ -21,12 +21,13 @@ type table struct {
 type format struct {
 	table     func(*table, io.Writer) error
 	paragraph func(string) string
-	heading   string // with %s for the words
+	title     string // of all, with %s for the words
+	heading   string // of a part of it
 }
 
 var (
-	asText     = format{(*table).text, fill, "%s\n\n"}
-	asMarkdown = format{(*table).markdown, escape, "## %s\n\n"}
+	asText     = format{(*table).text, fill, "%s\n\n", "%s\n\n"}
+	asMarkdown = format{(*table).markdown, escape, "# %s\n\n", "## %s\n\n"}
 )
 
 // fill breaks a paragraph into lines that fit a terminal.

@@ -167,6 +167,9 @@ type Attempt struct {
 	Outcome    Outcome   `json:"outcome"`
 	Reason     string    `json:"reason,omitempty"` // why not valid
 	Notes      []string  `json:"notes,omitempty"`  // "held to 45 s", …
+	// OtherLoad is how many processors other work kept busy right before the
+	// attempt; 0: no more than on a quiet machine, or not looked at.
+	OtherLoad float64 `json:"other_load,omitempty"`
 
 	// What the headline is made of. For produce, Messages is what arrived at
 	// the broker by its own count and Seconds the time from the first send to
