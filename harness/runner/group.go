@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,8 @@ func (r *run) group(ctx context.Context, g group) error {
 	if err != nil {
 		return err
 	}
+	r.look(ctx, produce)
+	busy := produce.attempt // what it was measured beside is so for both
 	session := &session{run: r, runID: rand.Uint64()}
 	if session.start(ctx, produce) {
 		session.client(ctx, produce, session.produceSpec(produce))
@@ -41,6 +44,7 @@ func (r *run) group(ctx context.Context, g group) error {
 		if consume, err = r.begin(*g.consume, g.repetition); err != nil {
 			return errors.Join(err, session.stop(ctx, produce))
 		}
+		consume.attempt.OtherLoad, consume.attempt.Notes = busy.OtherLoad, slices.Clone(busy.Notes)
 	}
 	if why := produce.noBacklog(); why != "" {
 		consume.failure, consume.notInstalled, consume.interrupted = why, produce.notInstalled, ctx.Err() != nil
