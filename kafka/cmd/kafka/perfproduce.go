@@ -49,8 +49,11 @@ func perfProduce(ctx context.Context, o perfOptions) (*perfResult, error) {
 	r := &perfResult{Messages: o.messages, Bytes: sum(end) - sum(before), Latency: s.latencies.result("acknowledged")}
 	r.finish(took)
 	r.perfRate = s.rate()
-	if want := o.messages * int64(message.EntrySize(o.messageSize)); o.codec == message.CodecNone && r.Bytes != want {
+	switch want := o.messages * int64(message.EntrySize(o.messageSize)); {
+	case o.codec == message.CodecNone && r.Bytes != want:
 		return r, fmt.Errorf("the log of %s has grown by %d bytes, not %d: messages are missing, or others write to it too", o.topic, r.Bytes, want)
+	case r.Bytes <= 0: // what compression makes of them is not known, but it is something
+		return r, fmt.Errorf("the log of %s has not grown: none of the %d messages has arrived; with --acks the broker says why", o.topic, o.messages)
 	}
 	return r, nil
 }
