@@ -24,10 +24,13 @@ func (c *conn) offsets(body []byte, _ int) error {
 		return &refusedError{err: err, where: place(o.Topic, o.Partition)}
 	}
 	var offsets []int64
-	switch {
-	case log != nil:
+	if log != nil {
 		offsets = log.OffsetsBefore(o.Time, int(o.MaxCount))
-	case o.Time == wire.TimeLatest, o.Time == wire.TimeEarliest:
+		if errors.Is(log.Err(), storage.ErrNoSuchTopic) {
+			log, offsets = nil, nil // deleted since the lookup
+		}
+	}
+	if log == nil && (o.Time == wire.TimeLatest || o.Time == wire.TimeEarliest) {
 		offsets = []int64{0} // where the first message will be
 	}
 	return c.answer(wire.CodeNone, wire.AppendOffsetList(nil, offsets))
