@@ -43,6 +43,8 @@ type Site struct {
 	// TestbedFlag is how the commands of the fixes name the testbed file:
 	// "--testbed FILE", or "" for the built-in one.
 	TestbedFlag string
+	// Program is how those commands call the testbed; "" for "testbed".
+	Program string
 }
 
 // diskBytesPerMessage is what the greediest of the systems takes on disk for a
@@ -97,7 +99,11 @@ func (c checker) here(dir string) host.Config {
 
 // testbed writes a command of this program for a fix.
 func (c checker) testbed(words string) string {
-	return strings.TrimSpace("testbed " + words + " " + c.site.TestbedFlag)
+	program := c.site.Program
+	if program == "" {
+		program = "testbed"
+	}
+	return strings.TrimSpace(program + " " + words + " " + c.site.TestbedFlag)
 }
 
 // programs looks for the project's own programs.

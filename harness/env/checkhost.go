@@ -46,7 +46,7 @@ func (c checker) host(ctx context.Context, cfg host.Config, broker bool, clocks 
 	if err != nil {
 		fix := ""
 		if cfg.Kind == host.SSH {
-			fix = "ssh " + cfg.SSH.Target
+			fix = sshFix(cfg.SSH)
 		}
 		c.report(cfg.Name, "reachable", Missing, err.Error(), fix)
 		return
@@ -87,6 +87,22 @@ func (c checker) host(ctx context.Context, cfg host.Config, broker bool, clocks 
 			c.report(h.Name(), "clock", Note, err.Error(), "")
 		}
 	}
+}
+
+// sshFix is what makes ssh work without a question: the host's key accepted
+// once, and a key of the user's own there.
+func sshFix(s host.SSHConfig) string {
+	var options string
+	if s.ConfigFile != "" {
+		options += " -F " + s.ConfigFile
+	}
+	if s.Port != 0 {
+		options += fmt.Sprintf(" -p %d", s.Port)
+	}
+	if s.Identity != "" {
+		options += " -i " + s.Identity
+	}
+	return fmt.Sprintf("is the host up, and its name or address right? then \"ssh-copy-id%[1]s %[2]s\", until \"ssh -o BatchMode=yes%[1]s %[2]s true\" asks nothing", options, s.Target)
 }
 
 func (c checker) packages(ctx context.Context, h host.Host, packages []pack) {

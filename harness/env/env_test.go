@@ -144,14 +144,14 @@ func TestCheckLeftovers(t *testing.T) {
 	if _, err := h.Start(t.Context(), host.Command{Args: []string{"sleep", "1000"}}); err != nil {
 		t.Fatal(err)
 	}
-	site := env.Site{Kind: host.Namespace, Client: client, Broker: broker, Link: l, TestbedFlag: "--testbed my.toml"}
+	site := env.Site{Kind: host.Namespace, Client: client, Broker: broker, Link: l, TestbedFlag: "--testbed my.toml", Program: "bin/testbed"}
 	var fixes []string
 	for _, f := range check(t, site) {
 		if f.Check == "namespaces" && f.Status == env.Note {
 			fixes = append(fixes, f.Fix)
 		}
 	}
-	if len(fixes) != 1 || fixes[0] != "testbed down --testbed my.toml" {
+	if len(fixes) != 1 || fixes[0] != "bin/testbed down --testbed my.toml" {
 		t.Errorf("fixes %q", fixes)
 	}
 }
@@ -171,6 +171,11 @@ func TestCheckSSH(t *testing.T) {
 	site.Broker.SSH.Port = 1 // where nobody listens
 	site.Client.Addr = "10.99.99.99"
 	found = check(t, site)
+	for _, f := range found {
+		if f.Check == "reachable" && f.Status == env.Missing && !strings.Contains(f.Fix, "ssh-copy-id") {
+			t.Errorf("what mends it: %s", f.Fix)
+		}
+	}
 	if s := statusOf(found, "reachable"); len(s) != 2 || s[0] != env.OK || s[1] != env.Missing {
 		t.Errorf("reachable: %v", s)
 	}

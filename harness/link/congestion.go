@@ -64,6 +64,7 @@ func (t tool) whileAllowed(ctx context.Context, name string, set func() error) (
 	if slices.Contains(strings.Fields(before), name) {
 		return set()
 	}
+	fmt.Fprintf(t.out, "# a namespace may use only what the next file names: %s goes on that list for a moment, then the list is put back\n", name)
 	if err := t.change(ctx, "sh", "-c", "echo "+before+" "+name+" > "+allowedFile); err != nil {
 		return fmt.Errorf("allowing the congestion control %s in network namespaces: %w", name, err)
 	}

@@ -30,7 +30,7 @@ second run, and whether they differ beyond chance.
 
 `, flags.FlagUsages(), `
 Example:
-  testbed compare results/reference/full results/local/20261130T120000Z-fig4-producer
+  testbed compare results/local/20261130T120000Z-fig4-producer results/local/20261201T120000Z-fig4-producer
 `)
 	}
 	if err := flags.Parse(args); err != nil {

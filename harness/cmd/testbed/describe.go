@@ -71,7 +71,7 @@ func measureGoodput(ctx context.Context, tb scenario.Testbed, plan runner.Plan, 
 		if want := link.GoodputMbps(tb.Link.RateMbps); want > 0 && math.Abs(mbps-want) > want/20 {
 			warning = fmt.Sprintf(": a quiet link gives %.0f, so the machine is busy or the link is not what it should be, and the figures will show it", want)
 		}
-		fmt.Fprintf(std.Err, "TCP goodput from %s to %s: %.0f Mbit/s%s\n", way.from.Name(), way.to.Name(), mbps, warning)
+		fmt.Fprintf(std.Err, "Right before the run: TCP goodput from %s to %s: %.0f Mbit/s%s\n", way.from.Name(), way.to.Name(), mbps, warning)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/pflag"
@@ -45,7 +46,7 @@ Example:
 	if err != nil {
 		return err
 	}
-	site := env.Site{Kind: tb.Kind, Client: tb.ClientHost, Broker: tb.BrokerHost, Link: tb.Link, NeedBytes: env.NeedBytes(*messages)}
+	site := env.Site{Kind: tb.Kind, Client: tb.ClientHost, Broker: tb.BrokerHost, Link: tb.Link, NeedBytes: env.NeedBytes(*messages), Program: calledAs()}
 	if *file != "" {
 		site.TestbedFlag = "--testbed " + *file
 	}
@@ -69,7 +70,7 @@ func printFindings(out io.Writer, findings []env.Finding) error {
 	fmt.Fprintln(w, "HOST\tCHECK\tSTATUS\tWHAT THERE IS")
 	fixes := 0
 	for _, f := range findings {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Host, f.Check, f.Status, f.Detail)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Host, f.Check, f.Status, oneLine(f.Detail))
 		if f.Fix != "" {
 			fixes++
 		}
@@ -84,6 +85,18 @@ func printFindings(out io.Writer, findings []env.Finding) error {
 		}
 	}
 	return w.Flush()
+}
+
+// oneLine puts what another program said in several lines into one, as a row
+// of a table has it.
+func oneLine(s string) string {
+	var lines []string
+	for line := range strings.Lines(s) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.ReplaceAll(strings.Join(lines, "; "), "\t", " ")
 }
 
 func verdict(findings []env.Finding) error {

@@ -82,7 +82,7 @@ func outcome(u runner.Update) string {
 	a := u.Attempt
 	text := string(a.Outcome)
 	if a.Messages > 0 && a.Seconds > 0 {
-		text += fmt.Sprintf(", %.0f messages/s (%d in %.2f s", a.MessagesPerSecond(), a.Messages, a.Seconds)
+		text += fmt.Sprintf(", %s messages/s (%s in %.2f s", thousands(int64(a.MessagesPerSecond()+0.5)), thousands(a.Messages), a.Seconds)
 		if a.BrokerCPUSeconds > 0 {
 			text += fmt.Sprintf(", broker %.1f µs of processor a message", a.BrokerCPUSeconds/float64(a.Messages)*1e6)
 		}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -181,8 +182,8 @@ func (f *runFlags) measure(ctx context.Context, plan runner.Plan, std stdio) err
 	if sel.Cap > 0 {
 		limit = fmt.Sprintf("at most %v each", sel.Cap)
 	}
-	fmt.Fprintf(std.Err, "%s: %d messages an attempt, %s, %s, seed %d\nThis takes about %s. Results go to %s\n",
-		strings.Join(sel.Names, ", "), sel.Messages, repetitions(sel.Repeat), limit, plan.Seed, minutes(estimate), dir)
+	fmt.Fprintf(std.Err, "%s: %s messages an attempt, %s, %s, seed %d\nThis takes at most about %s. Results go to %s\n",
+		strings.Join(sel.Names, ", "), thousands(sel.Messages), repetitions(sel.Repeat), limit, plan.Seed, minutes(estimate), dir)
 	for _, s := range sel.Scenarios {
 		for _, sys := range s.Systems {
 			if held := sys.LongestRun(sel.Cap); held > 0 && (sel.Cap == 0 || held < sel.Cap) {
@@ -211,9 +212,9 @@ func (f *runFlags) goOn(kind host.Kind, dir string) string {
 	if *f.testbed != "" {
 		where = " --testbed " + *f.testbed
 	}
-	line := "testbed run" + where + " --resume " + dir
+	line := calledAs() + " run" + where + " --resume " + dir
 	if kind == host.Namespace {
-		line = "testbed up" + where + " && " + line
+		line = calledAs() + " up" + where + " && " + line
 	}
 	if f.figures {
 		line += " --figures"
@@ -232,15 +233,12 @@ func (f *runFlags) conclude(dir string, std stdio) error {
 		return err
 	}
 	if f.figures {
-		written, err := plots.Draw(dir, dir)
-		for _, path := range written {
-			fmt.Fprintln(std.Out, path)
-		}
-		if err != nil {
+		if _, err := plots.Draw(dir, dir); err != nil {
 			return err
 		}
+		fmt.Fprintf(std.Err, "\n%s Results, figures and tables: %s\n", tally(r.Run), dir)
 	} else {
-		fmt.Fprintf(std.Err, "Draw the figures with: testbed plot %s\n", dir)
+		fmt.Fprintf(std.Err, "\n%s Results: %s. Draw the figures with: %s plot %s\n", tally(r.Run), dir, calledAs(), dir)
 	}
 	return verdictOf(r.Run)
 }
@@ -288,6 +286,27 @@ func verdictOf(run resultfile.Run) error {
 		return nil
 	}
 	return fmt.Errorf("%d attempts are not valid and count for nothing:\n%s", len(bad), strings.Join(bad, "\n"))
+}
+
+// tally says how many of the attempts are valid. A repetition counts once,
+// however often it was tried.
+func tally(run resultfile.Run) string {
+	type repetition struct {
+		scenario, system string
+		number           int
+	}
+	valid := map[repetition]bool{}
+	good := 0
+	for _, a := range run.Attempts {
+		k := repetition{a.Scenario, a.System, a.Repetition}
+		if _, seen := valid[k]; seen {
+			continue
+		}
+		if _, valid[k] = run.ValidAttempt(a.Scenario, a.System, a.Repetition); valid[k] {
+			good++
+		}
+	}
+	return fmt.Sprintf("%d of %d attempts valid.", good, len(valid))
 }
 
 // results makes the run's folder, or opens that of the run to go on with.
@@ -345,6 +364,19 @@ func minutes(d time.Duration) string {
 		return fmt.Sprintf("%d minutes", int(d.Minutes()+0.5))
 	}
 	return fmt.Sprintf("%.1f hours", d.Hours())
+}
+
+// calledAs is the path by which this program was called, for commands that a
+// user is to type.
+func calledAs() string { return os.Args[0] }
+
+// thousands writes a number as the tables do.
+func thousands(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }
 
 // commandLine is how the testbed was called, for the result.

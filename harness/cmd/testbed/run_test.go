@@ -90,12 +90,12 @@ func TestRun(t *testing.T) {
 	if got.status != 0 {
 		t.Fatalf("exit status %d\n%s%s", got.status, got.out, got.err)
 	}
-	for _, want := range []string{"TCP goodput", "50000 messages an attempt, 2 repetitions, no cap, seed 7", "This takes about", "[1/4] ceiling", "measure", "valid, "} {
+	for _, want := range []string{"TCP goodput", "50,000 messages an attempt, 2 repetitions, no cap, seed 7", "This takes at most about", "[1/4] ceiling", "measure", "valid, ", "4 of 4 attempts valid. Results, figures and tables: "} {
 		if !strings.Contains(got.err, want) {
 			t.Errorf("%q is not told:\n%s", want, got.err)
 		}
 	}
-	for _, want := range []string{"Null driver again", "ceiling.png", "tables.md"} {
+	for _, want := range []string{"Null driver again", "50,000 messages asked for in each attempt, 2 repetitions, no cap"} {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("%q is not printed:\n%s", want, got.out)
 		}
@@ -248,9 +248,9 @@ func TestGoOn(t *testing.T) {
 		figures bool
 		want    string
 	}{
-		{host.Namespace, "", true, "testbed up && testbed run --resume dir --figures"},
-		{host.Namespace, "my.toml", false, "testbed up --testbed my.toml && testbed run --testbed my.toml --resume dir"},
-		{host.SSH, "my.toml", true, "testbed run --testbed my.toml --resume dir --figures"},
+		{host.Namespace, "", true, calledAs() + " up && " + calledAs() + " run --resume dir --figures"},
+		{host.Namespace, "my.toml", false, calledAs() + " up --testbed my.toml && " + calledAs() + " run --testbed my.toml --resume dir"},
+		{host.SSH, "my.toml", true, calledAs() + " run --testbed my.toml --resume dir --figures"},
 	} {
 		f := &runFlags{testbed: &c.testbed, figures: c.figures}
 		if got := f.goOn(c.kind, "dir"); got != c.want {
@@ -395,11 +395,19 @@ func TestProgressLines(t *testing.T) {
 	p.close()
 	want := `[1/3] s  X: measure (about 10 minutes left in all)
 [1/3] s  X: held to 45s
-[1/3] s  X: valid, 500 messages/s (1000 in 2.00 s, broker 150.0 µs of processor a message), repetition 1
-[1/3] s  X: failed, 500 messages/s (1000 in 2.00 s, broker 150.0 µs of processor a message): port 1 is in use, repetition 1
+[1/3] s  X: valid, 500 messages/s (1,000 in 2.00 s, broker 150.0 µs of processor a message), repetition 1
+[1/3] s  X: failed, 500 messages/s (1,000 in 2.00 s, broker 150.0 µs of processor a message): port 1 is in use, repetition 1
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+func TestThousands(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -999: "-999"} {
+		if got := thousands(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
 	}
 }
 
@@ -412,5 +420,10 @@ func TestVerdict(t *testing.T) {
 	}
 	if err := verdictOf(resultfile.Run{Attempts: []resultfile.Attempt{failed, valid}}); err != nil {
 		t.Errorf("error %v", err)
+	}
+	second := failed
+	second.Repetition = 2
+	if got := tally(resultfile.Run{Attempts: []resultfile.Attempt{failed, valid, second}}); got != "1 of 2 attempts valid." {
+		t.Errorf("%s", got)
 	}
 }

@@ -186,7 +186,7 @@ func smoke(t *testing.T, s *site) *resultfile.Result {
 	r := theRun(t, out)
 	checkAttempts(t, s, r)
 	checkExplained(t, r.Run)
-	checkFigures(t, r.Dir, got.out)
+	checkFigures(t, r.Dir, got.err)
 	return r
 }
 
@@ -292,10 +292,10 @@ func checkFigures(t *testing.T, dir, told string) {
 			if text := mustRead(t, path); !bytes.HasPrefix(text, []byte(begin)) || len(text) < 1000 {
 				t.Errorf("%s begins with %.20q and has %d bytes", path, text, len(text))
 			}
-			if !strings.Contains(told, path+"\n") {
-				t.Errorf("%s is not told of:\n%s", path, told)
-			}
 		}
+	}
+	if want := " attempts valid. Results, figures and tables: " + dir + "\n"; !strings.Contains(told, want) {
+		t.Errorf("%q is not told:\n%s", want, told)
 	}
 }
 
