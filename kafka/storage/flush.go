@@ -162,7 +162,7 @@ func (l *Log) flushTo(active *segment, end int64) error {
 	}
 	// A cut must be safe before another segment follows: a crash could bring back
 	// what was cut off, and the segment would reach into the next one.
-	if shortened := l.shortened.Swap(false); end <= l.flushed.Load() && !shortened {
+	if shortened := active.shortened.Swap(false); end <= l.flushed.Load() && !shortened {
 		return nil
 	}
 	began := l.cfg.Clock.Elapsed()

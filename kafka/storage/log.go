@@ -49,8 +49,7 @@ type Log struct {
 	troubled chan<- struct{} // told when the log goes out of service; nil: nobody is
 	remadeAt int64           // base of the segment file that an attempt to restore left in place; only restore uses it
 
-	syncMu    sync.Mutex
-	shortened atomic.Bool // the active segment was cut, and no sync has covered that
+	syncMu sync.Mutex
 
 	filesBusy chan struct{} // holds something while retention works on the files; see lockFiles
 	doomed    []doomedFile  // left the list, still in the folder; guarded by filesBusy
@@ -203,7 +202,7 @@ func writeFull(file vfs.File, b []byte, position int64) error {
 // holds l.mu.
 func (l *Log) undoWrite(active *segment, position int64, cause error) error {
 	err := active.file.Truncate(position)
-	l.shortened.Store(true) // after it: a sync under way must not clear this
+	active.shortened.Store(true) // after it: a sync under way must not clear this
 	if err != nil {
 		return l.fail(stop{mend: mendCut, err: fmt.Errorf("a write at offset %d failed (%w), and cutting %s back to %d bytes failed too: %w",
 			active.base+position, cause, active.path, position, err)})

@@ -163,7 +163,7 @@ func (l *Log) restoreByCut(ctx context.Context, s *stop, active *segment, end in
 	if err != nil {
 		return err
 	}
-	l.shortened.Store(true)
+	active.shortened.Store(true)
 	if err := cutFile(active, end); err != nil {
 		return l.errorf("cut %s at offset %d: %w", active.path, end, err)
 	}

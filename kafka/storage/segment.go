@@ -51,6 +51,10 @@ type segment struct {
 	refs atomic.Int64 // holders; at 0 the file is closed
 	used atomic.Bool  // read again since openFiles looked last
 
+	// shortened says that it was cut, and no sync has covered that. It is the
+	// segment's, as a sync that began before a roll may still come to its turn.
+	shortened atomic.Bool
+
 	first, last moment // of its appends; guarded by the log's mu
 
 	mu    sync.Mutex // opening, and what decides on it
