@@ -27,8 +27,9 @@ long_fuzz    := FuzzRequests|FuzzDecoders|FuzzScanner|FuzzLastSegment|FuzzClosed
 help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS="$$(printf '\t')" read -r t d; do printf '  make %-9s %s\n' "$$t" "$$d"; done
 	@echo
+	@echo '  MESSAGES is how many are sent in one attempt ($(MESSAGES)), REPEAT how often each system is measured ($(REPEAT)), CAP the longest attempt ($(CAP)).'
 	@echo '  make bench TESTBED=my-testbed.toml            two real hosts (template: scenarios/testbed.example.toml)'
-	@echo '  MESSAGES=10000000 CAP=none REPEAT=1 make bench   the size of the paper'
+	@echo '  MESSAGES=10000000 CAP=none REPEAT=2 make bench   the size of the paper (about 65 minutes)'
 	@echo '  FUZZTIME=1h make fuzz                            each target for an hour'
 	@echo '  KILLS=5000 STEPS=50000000 make torture           for a night'
 
@@ -82,7 +83,7 @@ torture: setup build ## kill a broker 1000 times, cut its power 300 times, 10 GB
 	@echo '== the model of a log, $(STEPS) steps'
 	KAFKALAB_STEPS=$(STEPS) $(GO) test -count=1 -v -timeout 0 -run '^TestModel' ./kafka/storage
 
-bench: setup build ## the paper's experiments: figures 4 and 5, a table of ratios (up to 25 minutes)
+bench: setup build ## the paper's experiments: figures 4 and 5, a table of ratios (as root, on a quiet machine; up to 25 minutes)
 	@trap './bin/testbed down $(testbed_flag)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
 	./bin/testbed up $(testbed_flag) && \
 	./bin/testbed run $(testbed_flag) --scenario fig4-producer --scenario fig5-consumer $(system_flags) $(seed_flag) \
@@ -93,7 +94,7 @@ smoke: setup build ## the same path, tiny (under 3 minutes)
 	./bin/testbed up $(testbed_flag) && ./bin/testbed run $(testbed_flag) --scenario smoke $(system_flags) $(seed_flag) --out $(OUT) --figures
 
 compare: build ## the table of ratios against RabbitMQ and ActiveMQ, of each reference run
-	@for d in results/reference/*/; do ./bin/testbed compare "$$d" || exit 1; done
+	@between=; for d in results/reference/*/; do $$between; ./bin/testbed compare "$$d" || exit 1; between=echo; done
 
 figures: build ## redraw the figures of results/reference
 	@for d in results/reference/*/; do ./bin/testbed plot "$$d" || exit 1; done
