@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 
 	"kafkalab/results/resultfile"
@@ -133,6 +134,11 @@ func (c Comparison) write(w io.Writer, as format) error {
 	}
 	if err := as.table(t, w); err != nil {
 		return err
+	}
+	if slices.ContainsFunc(c.Systems, func(y Compared) bool { return y.Verdict == tooFew }) {
+		if _, err := fmt.Fprintf(w, "\n%s\n", as.paragraph(enoughNote)); err != nil {
+			return err
+		}
 	}
 	for i, caveat := range c.Caveats {
 		if i == 0 {

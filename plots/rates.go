@@ -212,7 +212,7 @@ const legendOfTables = "Of the limit: the share of the physical limit; – for t
 	"Format: a message of the test in the system's own format, with its header. " +
 	"Store: how much more disk space the system's files took after the attempt than before. " +
 	"Disk writes: what the broker's processes gave to the disk while they were measured; the kernel may write the rest later. " +
-	"(extra): an addition to the paper's figure. –: not known, or not measured."
+	"(extra): an addition to the paper's figure. –: not known, or not measured; of a store, that it did not grow."
 
 func (t Rates) write(w io.Writer, as format) error {
 	if err := as.table(t.rates(), w); err != nil {

@@ -91,9 +91,13 @@ func verdict(a, b []float64) (p float64, text string) {
 	}
 }
 
-// tooFew says how many repetitions are enough for a difference to show: 4 of
-// each, as two of the 70 ways to choose 4 of 8 are less than 5 %.
-const tooFew = "too few to tell (4 repetitions of both are enough: REPEAT=4)"
+// tooFew is the verdict on series that are too short for any difference to
+// show, and enoughNote says what is enough: 4 of each, as two of the 70 ways to
+// choose 4 of 8 are less than 5 %.
+const (
+	tooFew     = "too few to tell"
+	enoughNote = "Too few to tell: the runs have too few repetitions for any difference to be beyond chance; 4 valid ones of both are enough (REPEAT=4)."
+)
 
 // lowestP is what the test gives when all of one series lie below all of the
 // other: two of the ways to choose n of n+m places.
