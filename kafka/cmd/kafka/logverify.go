@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"kafkalab/kafka/storage"
 )
@@ -133,9 +132,16 @@ None of that was acknowledged as flushed, nor had a consumer seen it, unless the
 broker ran with --visible appended.
 `
 
+// whatMayBeGone is that when sound messages were cut off with what was bad.
+const whatMayBeGone = `Sound messages were cut off too, as they lay behind bad ones. The crash of a machine
+leaves that of messages that had not been flushed. A disk that has lost something
+leaves it of any, and then messages that were acknowledged, or seen by consumers,
+are in what was cut off.
+`
+
 func verifiedText(w io.Writer, r storage.Report) error {
 	var messages, bytes int64
-	segments, cut := 0, false
+	segments, cut, soundCut := 0, false, false
 	for _, p := range r.Partitions {
 		name := logName(p.Topic, p.Partition, p.Path)
 		for i, s := range p.Segments {
@@ -163,10 +169,16 @@ func verifiedText(w io.Writer, r storage.Report) error {
 		if end, less := shorter(p, r.Running); less {
 			fmt.Fprintf(w, "%s: a clean stop left the log at offset %d, and it ends at offset %d now: what was flushed and is missing is in what was cut off, or gone\n", name, p.Flushed, end)
 		} else {
-			cut = cut || slices.ContainsFunc(p.Cuts, func(c storage.CutFile) bool { return c.Kind == storage.CutTail })
+			for _, c := range p.Cuts {
+				cut = cut || c.Kind == storage.CutTail
+				soundCut = soundCut || c.Kind == storage.CutTail && c.Messages > 0
+			}
 		}
 	}
-	if cut {
+	switch {
+	case soundCut:
+		fmt.Fprint(w, whatMayBeGone)
+	case cut:
 		fmt.Fprint(w, whyNothingIsGone)
 	}
 	if r.Running {
@@ -241,6 +253,9 @@ func promiseText(p storage.PartitionReport, s storage.SegmentReport, last, runni
 	case s.Damage.Offset < p.Flushed:
 		return fmt.Sprintf("  all up to offset %d was flushed, by a clean stop: messages that were acknowledged, or seen by consumers, are damaged. "+
 			"The next start cuts them off and keeps a copy; kafka log repair --replace-damaged keeps what is sound behind them", p.Flushed)
+	case s.Behind > 0:
+		return fmt.Sprintf("  all up to offset %d is known to have been flushed, and this lies above it, with %d sound messages behind it. The crash of a machine leaves that of messages that were not flushed, "+
+			"and a bad disk of any. The next start of a broker cuts it off with all that is behind it, and keeps a copy; kafka log repair --replace-damaged, before that, keeps what is sound", p.Flushed, s.Behind)
 	}
 	return fmt.Sprintf("  all up to offset %d is known to have been flushed, and this lies above it. It is what a crash leaves of messages that were not flushed: "+
 		"the next start of a broker, or kafka log repair, cuts it off and keeps a copy", p.Flushed)
