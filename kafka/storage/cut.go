@@ -71,6 +71,12 @@ func (l *Log) cutOverlap(ctx context.Context, before, after segmentFile) (err er
 	}
 	defer func() { err = errors.Join(err, old.Close()) }()
 	position := after.base - before.base
+	if within, err := withinMessage(ctx, old, before, position); err != nil {
+		return err
+	} else if within {
+		// Nor does a rewriting begin inside a message: one of the files has a wrong name.
+		return unfit("%w", Gap{Before: before.path, After: after.path, End: before.end(), Next: after.base})
+	}
 	twice := before.size - position
 	same := false
 	if twice <= after.size {
@@ -102,6 +108,24 @@ func (l *Log) cutOverlap(ctx context.Context, before, after segmentFile) (err er
 	l.cfg.Logger.Warn("cut off a segment what the next one holds", l.where(),
 		slog.Int64("offset", after.base), slog.Int64("bytes", twice), slog.String("saved", saved))
 	return nil
+}
+
+// withinMessage reports whether a position in a segment lies inside a message, and
+// not between two. Behind damage that cannot be told, and it does not.
+func withinMessage(ctx context.Context, file io.ReaderAt, f segmentFile, position int64) (bool, error) {
+	s := newScanner(file, f.base, f.size)
+	for n := 0; s.pos < position; n++ {
+		if n%1024 == 0 && ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		var corrupt *message.CorruptError
+		if err := s.next(); errors.As(err, &corrupt) {
+			return false, nil
+		} else if err != nil {
+			return false, err
+		}
+	}
+	return s.pos > position, nil
 }
 
 // saveCut copies what lies behind position in a segment to a file of its own and

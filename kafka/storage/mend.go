@@ -46,6 +46,16 @@ func (r *repairer) overlap(before *segmentFile, after segmentFile, last bool) (t
 		m.Advice = "the newer one is damaged there: move away the one that is wrong"
 		return false, r.leave(m)
 	}
+	within, err := r.withinMessage(*before, after.base)
+	if err != nil {
+		r.unsettle(*before, after)
+		return false, r.left(before.path, err)
+	}
+	if within {
+		r.unsettle(*before, after)
+		m.Advice = "a message of the older one goes across that offset, so one of the two has a wrong name: give it the right one, or move it away"
+		return false, r.leave(m)
+	}
 	// What the newer one holds too needs no other copy.
 	same = same && before.end() <= after.end()
 	m.Action = fmt.Sprintf("%s cut off the older segment at offset %d", bytesOf(before.end()-after.base), after.base)
@@ -98,6 +108,16 @@ func (r *repairer) compare(before, after segmentFile, n int64) (same, sound bool
 		err = nil
 	}
 	return same, corrupt == nil, err
+}
+
+// withinMessage reports whether an offset lies inside a message of a segment.
+func (r *repairer) withinMessage(f segmentFile, offset int64) (within bool, err error) {
+	file, err := r.fs.Open(f.path)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return withinMessage(r.ctx, file, f, offset-f.base)
 }
 
 // aside takes a whole segment out of the log and keeps it.

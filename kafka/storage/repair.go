@@ -71,7 +71,8 @@ type RepairReport struct {
 //	damage with sound messages behind    the same in the last segment, nothing in others; with ReplaceDamaged
 //	                                     filled, so that all that is sound keeps its offset and can be consumed
 //	segments overlap                     the older one is cut where the newer one begins, if that is sound; one
-//	                                     that holds nothing but what the older one has is put aside
+//	                                     that holds nothing but what the older one has is put aside; nothing if
+//	                                     the newer one begins inside a message of the older one
 //	a gap between segments               nothing; with AcceptGaps a segment of fillers is put there
 //	an empty file in the way             removed
 //	left-overs of an interrupted write   removed, and those of a deleted topic
