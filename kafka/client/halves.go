@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"syscall"
 	"time"
 
 	"kafkalab/kafka/wire"
@@ -208,10 +209,12 @@ func (c *Conn) readError(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return err
+	case errors.Is(err, syscall.ECONNRESET):
+		return fmt.Errorf("read of an answer: %w: it stopped or refused a request (then the broker's log says why), or is not a broker", err)
 	case !errors.Is(err, io.EOF):
 		return fmt.Errorf("read of an answer: %w", err)
 	case r.have == 0:
-		return fmt.Errorf("%w without an answer: it refused the request or does not know it, or is not a broker", ErrPeerClosed)
+		return fmt.Errorf("%w without an answer: it refused the request or does not know it (then the broker's log says why), or is not a broker", ErrPeerClosed)
 	case r.have < len(r.head):
 		return fmt.Errorf("%w: it sent %q and closed", ErrNotBroker, r.head[:r.have])
 	}

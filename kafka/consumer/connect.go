@@ -87,6 +87,7 @@ func (s *Stream) connect(ctx context.Context) error {
 		}
 		s.delay()
 		s.cfg.Logger.Warn("cannot connect", "broker", s.cfg.Broker, "error", err, "retry_in", s.backoff)
+		s.tellDisconnected(err)
 		return nil
 	}
 	s.mu.Lock()
@@ -98,7 +99,18 @@ func (s *Stream) connect(ctx context.Context) error {
 		return s.errorf("%w", ErrClosed)
 	}
 	s.cfg.Logger.Info("connected again", "broker", s.cfg.Broker)
+	if s.down && s.cfg.Hooks.Connected != nil {
+		s.cfg.Hooks.Connected()
+	}
+	s.down = false
 	return nil
+}
+
+func (s *Stream) tellDisconnected(err error) {
+	s.down = true
+	if s.cfg.Hooks.Disconnected != nil {
+		s.cfg.Hooks.Disconnected(err)
+	}
 }
 
 func (s *Stream) delay() {
@@ -129,6 +141,10 @@ func (s *Stream) lost(ctx context.Context, err error) error {
 	case errors.Is(err, client.ErrNotBroker):
 		s.delay()
 		return s.errorf("%w", err)
+	case !unknown: // else it is no loss, but how one learns what the broker knows
+		s.tellDisconnected(err)
+	}
+	switch {
 	case ctx.Err() != nil:
 		return s.ended(ctx)
 	case !unknown:
@@ -212,5 +228,8 @@ func (s *Stream) reset(ctx context.Context) error {
 	s.moveTo(offset)
 	s.handed = offset
 	s.consumed.Store(offset)
+	if s.cfg.Hooks.Reset != nil {
+		s.cfg.Hooks.Reset(from, offset)
+	}
 	return nil
 }

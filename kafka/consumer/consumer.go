@@ -127,6 +127,20 @@ type PartitionConfig struct {
 	DialTimeout    time.Duration // 0: the client package's
 	RequestTimeout time.Duration // 0: the client package's
 	Logger         *slog.Logger  // connections and resets, never messages; nil: nothing is logged
+	Hooks          Hooks
+}
+
+// Hooks tell an application what happens to its stream beside the messages, for
+// it to show to a user. Each may be nil; they are called within the calls on the
+// stream, by its goroutine, which waits for them.
+type Hooks struct {
+	// Disconnected is called when the connection was lost, and after each further
+	// attempt to make it again that failed: the stream goes on trying.
+	Disconnected func(err error)
+	// Connected is called when a connection that was lost is there again.
+	Connected func()
+	// Reset is called when the policy of resetting has moved the stream.
+	Reset func(from, to int64)
 }
 
 func (c PartitionConfig) withDefaults() (PartitionConfig, error) {

@@ -45,8 +45,8 @@ func (s *Stream) fill(ctx context.Context) error {
 	}
 	for {
 		if s.need > s.cfg.MaxFetchBytes {
-			return s.fail("message of %d bytes at offset %d exceeds fetch size of at most %d bytes: %w, or start at the offset of a message",
-				s.need, s.base, s.cfg.MaxFetchBytes, ErrTooLarge)
+			return s.fail("%smessage of %d bytes at offset %d exceeds fetch size of at most %d bytes: %w, or start at the offset of a message",
+				s.doubt(s.base), s.need, s.base, s.cfg.MaxFetchBytes, ErrTooLarge)
 		}
 		if err := s.prepare(ctx); err != nil {
 			return err
@@ -170,11 +170,11 @@ func (s *Stream) take(a ask, payload []byte) (complete bool, err error) {
 			// A log ends, and a segment ends, where a message does. So this one is
 			// damaged, or it was deleted since its beginning came: ask for that again.
 			if s.tornAt == s.base {
-				return false, s.fail("nothing follows the %d bytes at offset %d: %w", n, s.base, ErrTorn)
+				return false, s.fail("%snothing follows the %d bytes at offset %d: %w", s.doubt(s.base), n, s.base, ErrTorn)
 			}
-			again := s.base
+			again, given := s.base, s.given
 			s.moveTo(again)
-			s.tornAt = again
+			s.tornAt, s.given = again, given
 			return false, nil
 		}
 		if !a.wait {

@@ -47,6 +47,7 @@ type Stream struct {
 	receiving bool
 	need      int   // size of the message at base, or 0 if that is not known
 	tornAt    int64 // the base at which a message was found to have no end, -1: none
+	given     int64 // the offset that the application has named, for which nobody vouches; -1: none
 
 	asked []ask // requests on their way, oldest first
 	next  int64 // where the next range to ask for begins
@@ -66,6 +67,7 @@ type connects struct {
 	lastErr   error // why the last connection ended or could not be made
 	waitKnown bool  // the broker has answered a WaitFetch
 	noWait    bool  // this connection's broker seems not to know WaitFetch
+	down      bool  // the application was told that the connection is lost
 }
 
 // Stats counts what a stream has done.
@@ -101,6 +103,9 @@ func OpenPartition(ctx context.Context, cfg PartitionConfig) (*Stream, error) {
 	}
 	s.life, s.endLife = context.WithCancel(context.Background())
 	s.moveTo(start)
+	if cfg.Start >= 0 {
+		s.given = start
+	}
 	s.consumed.Store(start)
 	s.handed = start
 	return s, nil
@@ -113,7 +118,7 @@ func (s *Stream) errorf(format string, args ...any) error {
 // moveTo lets the stream go on at an offset. Answers that are still on their
 // way will not fit, and be thrown away.
 func (s *Stream) moveTo(offset int64) {
-	s.base, s.need, s.tornAt, s.atEnd = offset, 0, -1, true
+	s.base, s.need, s.tornAt, s.given, s.atEnd = offset, 0, -1, -1, true
 	s.buf, s.tail, s.receiving = s.buf[:0], nil, true
 	s.dropAhead()
 	s.it = message.Set(nil).Iterate(offset)
@@ -214,10 +219,24 @@ func (s *Stream) advance(ctx context.Context) error {
 // undecodable is the error of a stream that has met a message which cannot be
 // handed out.
 func (s *Stream) undecodable(err error) error {
-	if errors.Is(err, message.ErrTooLarge) {
-		return s.errorf("%w: raise the limit of what is decompressed", err)
+	doubt := ""
+	var corrupt *message.CorruptError
+	if errors.As(err, &corrupt) {
+		doubt = s.doubt(corrupt.Offset)
 	}
-	return s.errorf("%w", err)
+	if errors.Is(err, message.ErrTooLarge) {
+		return s.errorf("%s%w: raise the limit of what is decompressed", doubt, err)
+	}
+	return s.errorf("%s%w", doubt, err)
+}
+
+// doubt is what an error of the message at an offset begins with: where the
+// application has named the offset, that it may be wrong is the first to think of.
+func (s *Stream) doubt(at int64) string {
+	if at != s.given || at == 0 { // a log begins with a message
+		return ""
+	}
+	return fmt.Sprintf("offset %d is perhaps not the start of a message: ", at)
 }
 
 // SeekTo lets the stream go on at an offset: one that the application has seen,
@@ -236,6 +255,7 @@ func (s *Stream) SeekTo(offset int64) error {
 		}
 	}
 	s.moveTo(offset)
+	s.given = offset
 	s.failed, s.outOfRange = nil, false
 	s.handed = offset
 	s.consumed.Store(offset)

@@ -23,7 +23,8 @@ func runConsume(ctx context.Context, args []string, std stdio) error {
 	fs := newFlags(std, "kafka consume --broker-list HOST:PORT --topic T [--partition P] [--offset earliest|latest|N]",
 		`Prints each message of a partition as a line, from an offset on, and waits for
 more until it is interrupted, --max-messages were printed, or, with
---exit-at-end, everything is printed that the log held when it began. Messages
+--exit-at-end, everything is printed that the log held when it began. A topic
+that does not exist is waited for, but an error with --exit-at-end. Messages
 that were compressed together have one offset, and are printed from the first.`,
 		`  kafka consume --broker-list 127.0.0.1:9092 --topic t --exit-at-end
   kafka consume --broker-list 127.0.0.1:9092 --topic t --offset latest --json
@@ -38,6 +39,7 @@ that were compressed together have one offset, and are printed from the first.`,
 	fetchSize := fs.sizeFlag("fetch-size", consumer.DefaultFetchBytes, "how much to ask for at once")
 	maxDecompressed := fs.sizeFlag("max-decompressed-size", consumer.DefaultMaxDecompressedBytes, "how much a compressed message may hold")
 	asJSON := fs.Bool("json", false, "print JSON: partition, offset, next offset, payload")
+	connectTimeout := fs.connectFlag()
 	fs.require("broker-list", "topic")
 	if err := fs.parse(args, 0, 0); err != nil {
 		return err
@@ -69,16 +71,22 @@ that were compressed together have one offset, and are printed from the first.`,
 	case *maxDecompressed < 1 || *maxDecompressed > math.MaxInt32:
 		return usagef("--max-decompressed-size %s: 1 byte to %d are wanted", maxDecompressed, math.MaxInt32)
 	}
+	connect, err := newConnector(*connectTimeout, std.Err)
+	if err != nil {
+		return err
+	}
+	begin := beginning{topic: *topic, partition: *partition, start: start, reset: reset, notes: &streamNotes{out: std.Err, broker: brokers[0]}}
+	if err := begin.find(ctx, connect, brokers[0], *exit); err != nil {
+		return err
+	}
 	c := printer{out: bufio.NewWriter(std.Out), json: *asJSON, partition: *partition, max: *max, end: -1, endCheck: endCheckInterval}
 	if *exit {
+		c.end = begin.logEnd
 		c.logEnd = func() (int64, error) { return logEnd(ctx, brokers[0], *topic, *partition) }
-		if c.end, err = c.logEnd(); err != nil {
-			return err
-		}
 	}
 	s, err := consumer.OpenPartition(ctx, consumer.PartitionConfig{
-		Broker: brokers[0], Topic: *topic, Partition: *partition, Start: start, Reset: reset, FetchBytes: int(*fetchSize),
-		MaxDecompressedBytes: int(*maxDecompressed),
+		Broker: brokers[0], Topic: *topic, Partition: *partition, Start: begin.start, Reset: reset, FetchBytes: int(*fetchSize),
+		MaxDecompressedBytes: int(*maxDecompressed), Hooks: begin.notes.hooks(),
 	})
 	if err != nil {
 		return err
@@ -91,6 +99,54 @@ that were compressed together have one offset, and are printed from the first.`,
 	return err
 }
 
+// beginning is where consuming begins.
+type beginning struct {
+	topic     string
+	partition int32
+	start     int64 // an offset, or one of the consumer's special values
+	reset     consumer.Reset
+	notes     *streamNotes
+	logEnd    int64 // of the partition at the start; not of a topic that is not there
+}
+
+// find looks at the partition before it is consumed, so that a start outside of
+// its log is known before anything is waited for. A topic that does not exist is
+// waited for, unless mustExist is set.
+func (b *beginning) find(ctx context.Context, connect *connector, broker string, mustExist bool) error {
+	conn, err := connect.dial(ctx, broker)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	s, err := askPartition(ctx, conn, b.topic, b.partition)
+	switch {
+	case err == nil:
+	case mustExist:
+		return err
+	case errors.Is(err, wire.CodeNoSuchTopic):
+		fmt.Fprintf(b.notes.out, "%v yet: waiting for its first message\n", err)
+		return nil
+	case errors.Is(err, client.ErrPeerClosed): // a broker of Kafka 0.7 does not tell
+		return nil
+	default:
+		return err
+	}
+	b.logEnd = s.LogEnd
+	if b.start < 0 || b.start >= s.First && b.start <= s.LogEnd {
+		return nil
+	}
+	to := s.First
+	switch b.reset {
+	case consumer.ResetFail:
+		return outOfRange(b.start, s)
+	case consumer.ResetLargest:
+		to = s.Watermark
+	}
+	b.notes.reset(b.start, to)
+	b.start = to
+	return nil
+}
+
 // logEnd returns the log end of a partition: of everything appended, flushed or
 // not. The partition must exist.
 func logEnd(ctx context.Context, broker, topic string, partition int32) (int64, error) {
@@ -99,22 +155,8 @@ func logEnd(ctx context.Context, broker, topic string, partition int32) (int64, 
 		return 0, err
 	}
 	defer c.Close()
-	return partitionEnd(ctx, c, topic, partition)
-}
-
-// partitionEnd is logEnd over a connection that is there. Of a topic that does
-// not exist the error is [wire.CodeNoSuchTopic].
-func partitionEnd(ctx context.Context, c *client.Conn, topic string, partition int32) (int64, error) {
-	states, err := c.Topics(ctx, topic)
-	if err != nil {
-		return 0, err
-	}
-	for _, s := range states {
-		if s.Topic == topic && s.Partition == partition {
-			return s.LogEnd, nil
-		}
-	}
-	return 0, fmt.Errorf("broker %s has no partition %s-%d: \"kafka topics describe\" tells what it has", c.Addr(), topic, partition)
+	s, err := askPartition(ctx, c, topic, partition)
+	return s.LogEnd, err
 }
 
 // printer prints messages.

@@ -53,9 +53,24 @@ func (f *flagSet) parse(args []string, min, max int) error {
 	case n < min:
 		return usagef("an argument is missing")
 	case n > max:
-		return usagef("unexpected argument %q", f.Arg(max))
+		return usagef("unexpected argument %q%s", f.Arg(max), f.switchHint(args, f.Arg(max)))
 	}
 	return nil
+}
+
+// switchHint says how a flag that is on or off takes a value, if arg seems to be
+// meant as one.
+func (f *flagSet) switchHint(args []string, arg string) string {
+	if _, err := strconv.ParseBool(arg); err != nil {
+		return ""
+	}
+	for i, name := range args[:len(args)-1] {
+		flag := f.Lookup(strings.TrimPrefix(name, "--"))
+		if strings.HasPrefix(name, "--") && args[i+1] == arg && flag != nil && flag.Value.Type() == "bool" {
+			return fmt.Sprintf(": write %s=%s", name, arg)
+		}
+	}
+	return ""
 }
 
 // brokerList reads the value of --broker-list: HOST:PORT, several divided by

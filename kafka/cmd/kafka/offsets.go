@@ -35,6 +35,7 @@ prints which: the same number at another broker is another partition.`,
 	when := fs.String("time", "latest", "latest, earliest, a time (RFC 3339), or milliseconds since the epoch")
 	max := fs.Int32("max", 1, "how many offsets at most")
 	asJSON := fs.Bool("json", false, "print JSON, one object for each broker")
+	connectTimeout := fs.connectFlag()
 	fs.require("broker-list", "topic")
 	if err := fs.parse(args, 0, 0); err != nil {
 		return err
@@ -56,7 +57,11 @@ prints which: the same number at another broker is another partition.`,
 	if *max < 1 || *max > maxOffsets {
 		return usagef("--max %d: 1 to %d are wanted", *max, maxOffsets)
 	}
-	q := offsetsQuery{*topic, *partition, timeMs, *max}
+	connect, err := newConnector(*connectTimeout, std.Err)
+	if err != nil {
+		return err
+	}
+	q := offsetsQuery{connect, *topic, *partition, timeMs, *max}
 	answers, err := q.askAll(ctx, brokers)
 	for _, a := range answers {
 		if perr := a.print(std, len(brokers) > 1, *asJSON); perr != nil {
@@ -72,6 +77,7 @@ const maxOffsets = 1_000_000
 
 // offsetsQuery is what every broker is asked.
 type offsetsQuery struct {
+	connect   *connector
 	topic     string
 	partition int32
 	timeMs    int64
@@ -132,7 +138,7 @@ type noPartitionError struct{ error }
 // ask asks one broker. A broker of Kafka 0.7 answers for topics that do not exist
 // as if they were empty; one that tells which it has is believed.
 func (q offsetsQuery) ask(ctx context.Context, broker string) ([]int64, error) {
-	conn, err := client.Dial(ctx, broker, client.Config{})
+	conn, err := q.connect.dial(ctx, broker)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +146,7 @@ func (q offsetsQuery) ask(ctx context.Context, broker string) ([]int64, error) {
 	states, err := conn.Topics(ctx, q.topic)
 	switch {
 	case errors.Is(err, wire.CodeNoSuchTopic):
-		return nil, &noPartitionError{fmt.Errorf("broker %s: topic %s: %w", broker, q.topic, wire.CodeNoSuchTopic)}
+		return nil, &noPartitionError{noSuchTopic(q.topic, broker)}
 	case errors.Is(err, client.ErrPeerClosed):
 		again, err := client.Dial(ctx, broker, client.Config{})
 		if err != nil {

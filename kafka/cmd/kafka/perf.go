@@ -30,6 +30,8 @@ type perfOptions struct {
 	messages  int64
 	interval  time.Duration // between two reports of progress
 	progress  io.Writer
+	connect   *connector
+	notes     *streamNotes
 
 	// produce
 	messageSize int
@@ -125,6 +127,7 @@ func runPerf(ctx context.Context, args []string, std stdio) error {
 	fs.DurationVar(&o.idleTimeout, "idle-timeout", 10*time.Second, "consume: with --follow, end when no message came for so long; 0: never")
 	fetchSize := fs.sizeFlag("fetch-size", consumer.DefaultFetchBytes, "consume: how much to ask for at once")
 	asJSON := fs.Bool("json", false, "print JSON")
+	connectTimeout := fs.connectFlag()
 	fs.require("broker-list", "topic")
 	if err := fs.parse(args, 1, 1); err != nil {
 		return err
@@ -143,6 +146,10 @@ func runPerf(ctx context.Context, args []string, std stdio) error {
 		return err
 	}
 	o.fetchSize = int(*fetchSize)
+	o.notes = &streamNotes{out: std.Err, broker: o.broker}
+	if o.connect, err = newConnector(*connectTimeout, std.Err); err != nil {
+		return err
+	}
 	measure := perfProduce
 	if work == "consume" {
 		measure = perfConsume
@@ -253,20 +260,33 @@ func printPerf(out io.Writer, r *perfResult, asJSON bool) error {
 	return err
 }
 
-// perfPartitions returns the partitions that are meant, and how long their logs
-// are. A topic that does not exist is wire.CodeNoSuchTopic.
-func (o *perfOptions) perfPartitions(ctx context.Context, c *client.Conn) (partitions []int32, logEnds []int64, err error) {
+// perfPartitions returns the states of the partitions that are meant. A topic
+// that does not exist is wire.CodeNoSuchTopic.
+func (o *perfOptions) perfPartitions(ctx context.Context, c *client.Conn) ([]wire.TopicState, error) {
+	if o.partition != allPartitions {
+		s, err := askPartition(ctx, c, o.topic, o.partition)
+		return []wire.TopicState{s}, err
+	}
 	states, err := c.Topics(ctx, o.topic)
-	if err != nil {
-		return nil, nil, err
+	if errors.Is(err, wire.CodeNoSuchTopic) {
+		return nil, noSuchTopic(o.topic, c.Addr())
 	}
-	for _, s := range states {
-		if s.Topic == o.topic && (o.partition == allPartitions || s.Partition == o.partition) {
-			partitions, logEnds = append(partitions, s.Partition), append(logEnds, s.LogEnd)
-		}
+	return states, err
+}
+
+// interrupted words the error of a measurement whose context has ended.
+func interrupted(ctx context.Context, err error, done, all int64, what string) error {
+	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
+		return err
 	}
-	if len(partitions) == 0 {
-		return nil, nil, fmt.Errorf("broker %s has no partition %s-%d: \"kafka topics describe\" tells what it has", c.Addr(), o.topic, o.partition)
+	of := ""
+	if all > 0 {
+		of = fmt.Sprintf(" of %d", all)
 	}
-	return partitions, logEnds, nil
+	stop := fmt.Errorf("interrupted after %d%s messages were %s", done, of, what)
+	var lost *producer.NotSentError
+	if errors.As(err, &lost) {
+		return errors.Join(stop, lost)
+	}
+	return stop
 }

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"kafkalab/kafka/client"
 	"kafkalab/kafka/consumer"
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/wire"
@@ -19,13 +18,18 @@ import (
 
 // perfConsume reads the partitions and checks what it reads.
 func perfConsume(ctx context.Context, o perfOptions) (*perfResult, error) {
-	watch, err := client.Dial(ctx, o.broker, client.Config{})
+	watch, err := o.connect.dial(ctx, o.broker)
 	if err != nil {
 		return nil, err
 	}
-	partitions, ends, err := o.perfPartitions(ctx, watch)
+	partitions, err := o.perfPartitions(ctx, watch)
 	if err := errors.Join(err, watch.Close()); err != nil {
 		return nil, err
+	}
+	for _, p := range partitions {
+		if o.start > p.LogEnd { // it would be taken for the end
+			return nil, outOfRange(o.start, p)
+		}
 	}
 	c := &perfConsuming{o: o, latencies: newLatencies(), begin: time.Now()}
 	progress := startProgress(o.progress, "read", o.messages*int64(o.consumers*len(partitions)), o.interval)
@@ -33,8 +37,8 @@ func perfConsume(ctx context.Context, o perfOptions) (*perfResult, error) {
 	c.done = &progress.done
 	g, gctx := errgroup.WithContext(ctx)
 	for range o.consumers {
-		for i, p := range partitions {
-			r := perfReader{perfConsuming: c, partition: p, end: ends[i]}
+		for _, p := range partitions {
+			r := perfReader{perfConsuming: c, partition: p.Partition, end: p.LogEnd}
 			if o.follow {
 				r.end = math.MaxInt64
 			}
@@ -44,7 +48,7 @@ func perfConsume(ctx context.Context, o perfOptions) (*perfResult, error) {
 	err = g.Wait()
 	r := c.result()
 	if err != nil && (!o.follow || ctx.Err() == nil) { // an interrupt is how following ends
-		return r, err
+		return r, interrupted(ctx, err, r.Messages, 0, "read")
 	}
 	if d := r.perfContent; d.Lost+d.Doubled+d.Damaged > 0 {
 		return r, fmt.Errorf("%s: %d messages lost, %d doubled, %d damaged", o.topic, d.Lost, d.Doubled, d.Damaged)
@@ -93,6 +97,7 @@ type perfReader struct {
 func (r *perfReader) run(ctx context.Context) error {
 	s, err := consumer.OpenPartition(ctx, consumer.PartitionConfig{
 		Broker: r.o.broker, Topic: r.o.topic, Partition: r.partition, Start: r.o.start, Reset: consumer.ResetFail, FetchBytes: r.o.fetchSize,
+		Hooks: r.o.notes.hooks(),
 	})
 	if err != nil {
 		return err

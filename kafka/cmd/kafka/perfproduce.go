@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"kafkalab/kafka/client"
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/producer"
 	"kafkalab/kafka/wire"
@@ -18,35 +17,35 @@ import (
 
 // perfProduce sends the messages and waits until they have arrived.
 func perfProduce(ctx context.Context, o perfOptions) (*perfResult, error) {
-	watch, err := client.Dial(ctx, o.broker, client.Config{})
+	watch, err := o.connect.dial(ctx, o.broker)
 	if err != nil {
 		return nil, err
 	}
 	defer watch.Close()
-	partitions, before, err := o.perfPartitions(ctx, watch)
+	partitions, err := o.perfPartitions(ctx, watch)
 	switch {
 	case err == nil:
 	case !errors.Is(err, wire.CodeNoSuchTopic):
 		return nil, err
 	case o.partition == allPartitions:
-		return nil, fmt.Errorf("topic %s: %w: create it with the partitions that it is to have, see \"kafka topics create\"", o.topic, wire.CodeNoSuchTopic)
+		return nil, fmt.Errorf("%w: create it with the partitions that it is to have, see \"kafka topics create\"", err)
 	default: // sending makes the topic
-		partitions, before = []int32{o.partition}, []int64{0}
+		partitions = []wire.TopicState{{Topic: o.topic, Partition: o.partition}}
 	}
 	progress := startProgress(o.progress, "sent", o.messages, o.interval)
 	s := &perfSending{o: o, clock: systemClock{}, begin: time.Now(), done: &progress.done, latencies: newLatencies()}
 	err = s.sendAll(ctx, partitions)
-	var end []int64
+	var after []wire.TopicState
 	if err == nil {
 		// All was confirmed by now; the log ends prove it, whatever a producer says.
-		_, end, err = o.perfPartitions(ctx, watch)
+		after, err = o.perfPartitions(ctx, watch)
 	}
 	took := time.Since(s.begin)
 	progress.stop()
 	if err != nil {
-		return nil, err
+		return nil, interrupted(ctx, err, progress.done.Load(), o.messages, "handed over")
 	}
-	r := &perfResult{Messages: o.messages, Bytes: sum(end) - sum(before), Latency: s.latencies.result("acknowledged")}
+	r := &perfResult{Messages: o.messages, Bytes: logEnds(after) - logEnds(partitions), Latency: s.latencies.result("acknowledged")}
 	r.finish(took)
 	r.perfRate = s.rate()
 	switch want := o.messages * int64(message.EntrySize(o.messageSize)); {
@@ -58,9 +57,10 @@ func perfProduce(ctx context.Context, o perfOptions) (*perfResult, error) {
 	return r, nil
 }
 
-func sum(list []int64) (total int64) {
-	for _, n := range list {
-		total += n
+// logEnds returns the sum of the partitions' log ends.
+func logEnds(partitions []wire.TopicState) (total int64) {
+	for _, s := range partitions {
+		total += s.LogEnd
 	}
 	return total
 }
@@ -103,10 +103,10 @@ type perfSending struct {
 }
 
 // sendAll sends from all producers, which take turns over the partitions.
-func (s *perfSending) sendAll(ctx context.Context, partitions []int32) error {
+func (s *perfSending) sendAll(ctx context.Context, partitions []wire.TopicState) error {
 	g, gctx := errgroup.WithContext(ctx)
 	for i := range s.o.producers {
-		p := perfProducer{perfSending: s, partition: partitions[i%len(partitions)], messages: s.o.messages / int64(s.o.producers)}
+		p := perfProducer{perfSending: s, partition: partitions[i%len(partitions)].Partition, messages: s.o.messages / int64(s.o.producers)}
 		if int64(i) < s.o.messages%int64(s.o.producers) {
 			p.messages++
 		}

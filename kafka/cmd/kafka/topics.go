@@ -35,6 +35,7 @@ Every broker of the list is asked, also when one of them fails; the exit status 
 	list := fs.String("broker-list", "", "brokers, HOST:PORT, divided by commas")
 	partitions := fs.Int32("partitions", 1, "create: partitions of the topic at each broker")
 	asJSON := fs.Bool("json", false, "print JSON, one object a line")
+	connectTimeout := fs.connectFlag()
 	fs.require("broker-list")
 	if err := fs.parse(args, 1, 1<<15); err != nil {
 		return err
@@ -55,7 +56,11 @@ Every broker of the list is asked, also when one of them fails; the exit status 
 	if fs.Changed("partitions") && action != "create" {
 		return usagef("--partitions is for create")
 	}
-	a := topicsAction{brokers: brokers, topics: topics, out: std.Out, json: *asJSON}
+	connect, err := newConnector(*connectTimeout, std.Err)
+	if err != nil {
+		return err
+	}
+	a := topicsAction{connect: connect, brokers: brokers, topics: topics, out: std.Out, json: *asJSON}
 	switch action {
 	case "list":
 		if len(topics) > 0 {
@@ -81,6 +86,7 @@ Every broker of the list is asked, also when one of them fails; the exit status 
 
 // topicsAction is what is to be done where, and how it is printed.
 type topicsAction struct {
+	connect         *connector
 	brokers, topics []string
 	out             io.Writer
 	json            bool
@@ -88,11 +94,11 @@ type topicsAction struct {
 
 // eachBroker calls f with a connection to every broker in turn. A broker that
 // fails does not keep the others from being asked; all errors are returned.
-func eachBroker(ctx context.Context, brokers []string, f func(*client.Conn) error) error {
+func (a topicsAction) eachBroker(ctx context.Context, f func(*client.Conn) error) error {
 	var errs []error
-	for _, b := range brokers {
+	for _, b := range a.brokers {
 		errs = append(errs, func() error {
-			c, err := client.Dial(ctx, b, client.Config{})
+			c, err := a.connect.dial(ctx, b)
 			if err != nil {
 				return err
 			}
@@ -120,7 +126,7 @@ type partitionState struct {
 // does not have is no error: it merely is not in the answer.
 func (a topicsAction) states(ctx context.Context) ([]partitionState, error) {
 	var all []partitionState
-	err := eachBroker(ctx, a.brokers, func(c *client.Conn) error {
+	err := a.eachBroker(ctx, func(c *client.Conn) error {
 		states, err := c.Topics(ctx, a.topics...)
 		for _, s := range states {
 			all = append(all, partitionState{c.Addr(), s.Topic, s.Partition, s.First, s.Watermark, s.LogEnd, s.Segments, s.Bytes})
@@ -249,7 +255,7 @@ func (a topicsAction) changed(t changedTopic, err error) error {
 }
 
 func (a topicsAction) create(ctx context.Context, partitions int32) error {
-	return eachBroker(ctx, a.brokers, func(c *client.Conn) error {
+	return a.eachBroker(ctx, func(c *client.Conn) error {
 		var errs []error
 		for _, t := range a.topics {
 			err := c.CreateTopic(ctx, t, partitions)
@@ -263,7 +269,7 @@ func (a topicsAction) create(ctx context.Context, partitions int32) error {
 // an error only when no other has had it either.
 func (a topicsAction) delete(ctx context.Context) error {
 	missing := map[string][]error{} // by topic
-	err := eachBroker(ctx, a.brokers, func(c *client.Conn) error {
+	err := a.eachBroker(ctx, func(c *client.Conn) error {
 		var errs []error
 		for _, t := range a.topics {
 			err := c.DeleteTopic(ctx, t)
