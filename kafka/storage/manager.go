@@ -127,7 +127,9 @@ func (m *Manager) makeLog(topicName string, partition int32) (*Log, error) {
 	name := partitionName(topicName, partition)
 	dir := filepath.Join(m.dir, name)
 	fsys := m.cfg.FS
-	if err := fsys.Mkdir(dir); isExist(err) {
+	err := fsys.Mkdir(dir)
+	made := err == nil
+	if isExist(err) {
 		// Left by an attempt that failed half-way, or the folder of a topic
 		// whose name this file system does not tell from ours (fault B17).
 		if err := m.checkListed(name); err != nil {
@@ -137,11 +139,16 @@ func (m *Manager) makeLog(topicName string, partition int32) (*Log, error) {
 		return nil, fmt.Errorf("make partition folder: %w", err)
 	}
 	var first *segment
-	err := m.cfg.files.makeRoom(func() (err error) {
+	err = m.cfg.files.makeRoom(func() (err error) {
 		first, err = createSegment(fsys, dir, 0)
 		return err
 	})
 	if err != nil {
+		if made {
+			// The next start would open it too, though there may be no more
+			// files to be opened for it than there are now.
+			err = errors.Join(err, fsys.Remove(dir))
+		}
 		return nil, err
 	}
 	if err := errors.Join(fsys.SyncDir(dir), fsys.SyncDir(m.dir)); err != nil {
