@@ -22,6 +22,9 @@ func caption(r *resultfile.Result, s resultfile.Scenario, v view) []string {
 		work += "; dashed grey: median of the physical limit; thin grey: its course"
 	}
 	work += "."
+	if n, load := busyAttempts(r, s, v); n > 0 {
+		work += fmt.Sprintf(" The machine was busy with other work before %s (load %.1f at most).", plural(n, "attempt"), load)
+	}
 	out := []string{work, hostsLine(run.Testbed)}
 	if v := versionsLine(s); v != "" {
 		out = append(out, v)
@@ -31,6 +34,22 @@ func caption(r *resultfile.Result, s resultfile.Scenario, v view) []string {
 		out[i] = plain(out[i])
 	}
 	return out
+}
+
+// busyAttempts counts the drawn attempts that other work on the machine may
+// have slowed, and the highest load of it, in processors.
+func busyAttempts(r *resultfile.Result, s resultfile.Scenario, v view) (n int, load float64) {
+	for _, y := range s.Systems {
+		if !v.shows(y) {
+			continue
+		}
+		for _, a := range validAttempts(r, s, y) {
+			if a.OtherLoad > 0 {
+				n, load = n+1, max(load, a.OtherLoad)
+			}
+		}
+	}
+	return n, load
 }
 
 // heldTo says how long a repetition may send or consume. Until the last message

@@ -115,9 +115,13 @@ func TestBusyMachineStandsUnderTheRates(t *testing.T) {
 			a.OtherLoad = 1.25 + 0.5*float64(a.Repetition-1)
 		}
 	}
-	notes := strings.Join(strings.Fields(RatesOf(read(t, m.make(t)))[0].notes()), " ")
-	if want := "The machine was busy with other work before 2 attempts (load 1.8 at most)"; !strings.Contains(notes, want) {
-		t.Errorf("%q is not in: %s", want, notes)
+	r := read(t, m.make(t))
+	notes := strings.Join(strings.Fields(RatesOf(r)[0].notes()), " ")
+	figure := strings.Join(caption(r, r.Run.Scenarios[0], paperView), " ")
+	for _, text := range []string{notes, figure} {
+		if want := "The machine was busy with other work before 2 attempts (load 1.8 at most)"; !strings.Contains(text, want) {
+			t.Errorf("%q is not in: %s", want, text)
+		}
 	}
 	if notes := RatesOf(read(t, small().make(t)))[0].notes(); strings.Contains(notes, "busy") {
 		t.Errorf("a quiet machine: %s", notes)
