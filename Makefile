@@ -79,7 +79,7 @@ torture: setup build ## kill a broker 1000 times, cut its power 300 times, 10 GB
 	@echo '== loss of power, $(POWERCUTS) times, and a broker that does not flush'
 	KAFKALAB_POWERCUTS=$(POWERCUTS) $(GO) test -count=1 -v -timeout 0 -run '^TestPowerLoss' ./kafka/kafkatest/disktest
 	@echo '== $(VOLUME) bytes in and out through 100 connections'
-	KAFKALAB_RESIDENT_BYTES=$(VOLUME) $(GO) test -count=1 -v -timeout 0 -run '^TestB06ResidentMemory$$' ./kafka/broker
+	KAFKALAB_RESIDENT_BYTES=$(VOLUME) $(GO) test -count=1 -v -timeout 0 -run '^TestResidentMemory$$' ./kafka/broker
 	@echo '== the model of a log, $(STEPS) steps'
 	KAFKALAB_STEPS=$(STEPS) $(GO) test -count=1 -v -timeout 0 -run '^TestModel' ./kafka/storage
 
