@@ -143,16 +143,18 @@ func (m *Manager) makeLog(topicName string, partition int32) (*Log, error) {
 		first, err = createSegment(fsys, dir, 0)
 		return err
 	})
-	if err != nil {
-		if made {
-			// The next start would open it too, though there may be no more
-			// files to be opened for it than there are now.
-			err = errors.Join(err, fsys.Remove(dir))
+	if err == nil {
+		err = m.cfg.files.makeRoom(func() error { return errors.Join(fsys.SyncDir(dir), fsys.SyncDir(m.dir)) })
+		if err != nil {
+			first.release()
 		}
-		return nil, err
 	}
-	if err := errors.Join(fsys.SyncDir(dir), fsys.SyncDir(m.dir)); err != nil {
-		first.release()
+	if err != nil && made {
+		// The next start would open it too, though there may be no more files to
+		// be opened for it than there are now.
+		err = errors.Join(err, fsys.RemoveAll(dir))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("make partition folder: %w", err)
 	}
 	l := newLog(&m.cfg, topicName, partition, dir)

@@ -177,6 +177,7 @@ type model struct {
 
 	openedWall    time.Time // when the manager was opened
 	openedElapsed time.Duration
+	mayLeave      bool // what is left of deletions, as the disk was ill when the manager was opened
 	stepped       bool // somebody has put the clock right in this episode
 
 	logs         map[logKey]*modelLog

@@ -199,6 +199,8 @@ func (m *model) open(how string) {
 		m.failf("open after %s: %v", how, err)
 		return
 	}
+	// What is left of a deletion is no reason not to start.
+	m.mayLeave = err == nil && (fault || m.disk.ill())
 	if crashed := m.disk.takeCrash(); crashed != nil && how != "start" {
 		m.count("crash within a start")
 		m.note("the machine crashes within the start")
@@ -218,6 +220,7 @@ func (m *model) open(how string) {
 			m.failf("open after %s, on a disk that is well: %v", how, err)
 			return
 		}
+		m.mayLeave = false
 	}
 	for _, l := range m.m.Logs() {
 		if l.OutOfService() != nil && !m.restore(l, false) {
@@ -411,7 +414,7 @@ func (m *model) verify(how string) {
 			m.failf("list the log folder: %v", err)
 		}
 		for _, e := range leftovers {
-			if isDeleted(e.Name()) || strings.HasSuffix(e.Name(), temporarySuffix) && !slices.Contains([]string{topicsName + temporarySuffix, cleanName + temporarySuffix}, e.Name()) {
+			if isDeleted(e.Name()) && !m.mayLeave || strings.HasSuffix(e.Name(), temporarySuffix) && !slices.Contains([]string{topicsName + temporarySuffix, cleanName + temporarySuffix}, e.Name()) {
 				m.failf("after %s: %s is left over", how, e.Name())
 			}
 		}
