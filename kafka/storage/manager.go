@@ -151,8 +151,8 @@ func (m *Manager) makeLog(topicName string, partition int32) (*Log, error) {
 	}
 	if err != nil && made {
 		// The next start would open it too, though there may be no more files to
-		// be opened for it than there are now.
-		err = errors.Join(err, fsys.RemoveAll(dir))
+		// be opened for it than there are now. RemoveAll would open some itself.
+		err = errors.Join(err, removeIfThere(fsys, filepath.Join(dir, segmentName(0))), fsys.Remove(dir))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make partition folder: %w", err)

@@ -22,7 +22,8 @@ func TestPartitionNotMade(t *testing.T) {
 			t.Fatal(err)
 		}
 		fsys.SetHook(func(op vfs.Op) error {
-			if op.Kind == kind {
+			// At the limit nothing can be listed or opened either.
+			if op.Kind == kind || op.Kind == vfs.OpOpen {
 				return syscall.EMFILE
 			}
 			return nil
