@@ -8,13 +8,13 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"regexp"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"kafkalab/kafka/broker"
 	"kafkalab/kafka/kafkatest/torture"
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/wire"
@@ -25,11 +25,18 @@ import (
 const residentLimit = 64 << 20
 
 // residentGrowth is by how much it may grow with the amount that has gone
-// through it, or is stored: not at all, but for the noise of the runtime.
+// through it, or is stored: not at all, but for the noise of the runtime. Most of
+// that is garbage: a broker makes so little that its heap, of 1 to 2 MB in use,
+// takes some 20 GB of messages to come to the 4 MiB at which Go collects for the
+// first time.
 const residentGrowth = 4 << 20
 
-// residentWarm is how many bytes must have gone through a broker for all of the
-// memory that it has for requests to have been used at least once.
+// residentOther bounds what is not for requests and yet looks so in split: some
+// 100 KB that the C library allocates for threads.
+const residentOther = 1 << 20
+
+// residentWarm is how many bytes a quarter must have for the growth to be looked
+// at: the connections have come, and with them their stacks and small buffers.
 const residentWarm = 2 << 30
 
 // residentBytes is how many bytes go in and out in TestResidentMemory;
@@ -48,70 +55,44 @@ func residentVolume(t *testing.T) int64 {
 	return n
 }
 
-var statusLine = regexp.MustCompile(`(?m)^(VmHWM|VmRSS):\s+(\d+) kB$`)
-
-// resident returns how much memory a process has now, and has had at most.
-func resident(t testing.TB, pid int) (now, most int64) {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range statusLine.FindAllStringSubmatch(string(text), -1) {
-		n, err := strconv.ParseInt(m[2], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m[1] == "VmRSS" {
-			now = n << 10
-		} else {
-			most = n << 10
-		}
-	}
-	if now == 0 || most == 0 {
-		t.Fatalf("no memory in the status of process %d:\n%s", pid, text)
-	}
-	return now, most
-}
-
 // TestResidentMemory: a broker process stays under 64 MiB while a lot goes in
 // and out through 100 connections with requests of up to 1 MiB, and does not
 // grow with it.
+//
+// What it has for requests is bounded, not constant, and is held against that
+// bound instead: the arena takes the first free place, so that its last pages wait
+// for a moment at which many large requests meet, and the mappings beside it last
+// as long as a request. How much of both has been seen grows with the length of a
+// run, as the largest of any samples does. In a run of 30 GB the arena's 36 MiB
+// were touched to 95 % after 3 GB and wholly after 7 GB; mappings had 0, and for
+// moments up to 3.6 MB. The rest went from 14.7 MB in the first quarter to 17.8 MB
+// in the last: 10.6 MB of binary and libraries, the heap with its stacks from 3.1
+// to 5.2 MB, and 0.6 MB from the first collection on, for the collector. That is
+// no leak: collected often, the heap had some 8,000 objects after 5 GB and after 19.
 func TestResidentMemory(t *testing.T) {
 	bin, volume := torture.Build(t), residentVolume(t)
 	for _, sendfile := range []string{"true", "false"} {
 		t.Run("sendfile="+sendfile, func(t *testing.T) {
-			broker := []string{bin, "broker", "--log-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--sendfile=" + sendfile,
+			argv := []string{bin, "broker", "--log-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--sendfile=" + sendfile,
 				"--num-partitions", "4", "--segment-size", "64MiB", "--retention-size", "256MiB", "--cleanup-interval", "200ms",
 				"--flush-messages", "0", "--flush-interval", "200ms", "--visible", "appended"}
-			p := torture.Start(t, broker...)
+			p := torture.Start(t, argv...)
 			empty, _ := resident(t, p.Pid())
 			flow := &flow{address: p.Addr(), volume: volume, seed: random(t).Uint64()}
 			flow.start(t, 50, 50)
-			// The largest within each quarter of what goes through.
-			var quarters [4]int64
-			for done := false; !done; {
-				select {
-				case <-flow.ended:
-					done = true
-				case <-time.After(10 * time.Millisecond):
-				}
-				now, _ := resident(t, p.Pid())
-				q := min(4*min(flow.in.Load(), flow.out.Load())/volume, 3)
-				quarters[q] = max(quarters[q], now)
-			}
+			requests, quarters := flow.watch(t, p.Pid())
 			_, most := resident(t, p.Pid())
-			t.Logf("%d bytes went in and %d out; resident at most %d bytes, by quarters %d", flow.in.Load(), flow.out.Load(), most, quarters)
-			if most > residentLimit {
-				t.Errorf("resident memory was %d bytes, at most %d are right", most, residentLimit)
-			}
+			t.Logf("%d bytes went in and %d out; resident at most %d bytes; for requests %d, the rest by quarters %d",
+				flow.in.Load(), flow.out.Load(), most, requests, quarters)
+			checkResident(t, most, requests)
 			if grown := quarters[3] - quarters[0]; volume/4 >= residentWarm && grown > residentGrowth {
-				t.Errorf("resident memory grew by %d bytes from the first quarter to the last", grown)
+				t.Errorf("resident memory that is not for requests grew by %d bytes from the first quarter to the last", grown)
 			}
+			checkMappingsGone(t, p.Pid())
 			if err := p.Stop(); err != nil {
 				t.Fatal(err)
 			}
-			p = torture.Start(t, broker...)
+			p = torture.Start(t, argv...)
 			full, _ := resident(t, p.Pid())
 			t.Logf("resident after the start: %d bytes with no message stored, %d with all these", empty, full)
 			if full-empty > residentGrowth {
@@ -121,6 +102,35 @@ func TestResidentMemory(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// checkResident compares what a broker has had at most with the bounds: at all,
+// and for requests, of which one may go beyond its bound.
+func checkResident(t *testing.T, most, requests int64) {
+	t.Helper()
+	if most > residentLimit {
+		t.Errorf("resident memory was %d bytes, at most %d are right", most, residentLimit)
+	}
+	if bound := int64(broker.DefaultMaxRequestMemoryBytes + 1<<20 + residentOther); requests > bound {
+		t.Errorf("resident memory for requests was %d bytes, at most %d are right", requests, bound)
+	}
+}
+
+// checkMappingsGone waits until a broker whose connections have all ended has no
+// more for requests than the arena, three quarters of the bound.
+func checkMappingsGone(t *testing.T, pid int) {
+	t.Helper()
+	const arena = broker.DefaultMaxRequestMemoryBytes / 4 * 3
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		requests, _ := split(t, pid)
+		if requests <= arena+residentOther {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("resident memory for requests is %d bytes with no connection open, the arena has %d", requests, arena)
+			return
+		}
 	}
 }
 
@@ -161,6 +171,24 @@ func (f *flow) start(t *testing.T, producers, consumers int) {
 		close(f.ended)
 	}()
 	t.Cleanup(func() { <-f.ended })
+}
+
+// watch waits for the end of the flow and returns the largest that the broker has
+// had for requests, and of the rest, within each quarter of what goes through.
+func (f *flow) watch(t *testing.T, pid int) (requests int64, quarters [4]int64) {
+	t.Helper()
+	for done := false; !done; {
+		select {
+		case <-f.ended:
+			done = true
+		case <-time.After(20 * time.Millisecond):
+		}
+		forRequests, rest := split(t, pid)
+		requests = max(requests, forRequests)
+		q := min(4*min(f.in.Load(), f.out.Load())/f.volume, 3)
+		quarters[q] = max(quarters[q], rest)
+	}
+	return requests, quarters
 }
 
 func (f *flow) place(rnd *rand.Rand) (topic string, partition int32) {
