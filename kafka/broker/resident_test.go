@@ -64,11 +64,12 @@ func residentVolume(t *testing.T) int64 {
 // for a moment at which many large requests meet, and the mappings beside it last
 // as long as a request. How much of both has been seen grows with the length of a
 // run, as the largest of any samples does. In a run of 30 GB the arena's 36 MiB
-// were touched to 95 % after 3 GB and wholly after 7 GB; mappings had 0, and for
-// moments up to 3.6 MB. The rest went from 14.7 MB in the first quarter to 17.8 MB
-// in the last: 10.6 MB of binary and libraries, the heap with its stacks from 3.1
-// to 5.2 MB, and 0.6 MB from the first collection on, for the collector. That is
-// no leak: collected often, the heap had some 8,000 objects after 5 GB and after 19.
+// were touched to 97 % after 3 GB and wholly after 7 GB; mappings had 0, and for
+// moments up to 3.5 MiB. The rest went from 14.3 MiB in the first quarter to 17.4
+// MiB in the last: 10.5 MiB of binary and libraries, the heap with its stacks from
+// 3.1 to 5.1 MiB, and 0.6 MiB from the first collection on, for the collector. That
+// is no leak: collected often, the heap had some 8,000 objects after 5 GB and after
+// 19.
 func TestResidentMemory(t *testing.T) {
 	bin, volume := torture.Build(t), residentVolume(t)
 	for _, sendfile := range []string{"true", "false"} {
