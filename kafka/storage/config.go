@@ -43,6 +43,9 @@ const (
 	// MaxPartitions is the largest number of partitions of a topic (inclusive).
 	// With it the longest topic name still makes a legal folder name.
 	MaxPartitions = 100_000
+	// LeastInterval is the least that FlushInterval and CleanupInterval may be,
+	// but for a FlushInterval of 0: a shorter timer does nothing but fire.
+	LeastInterval = time.Millisecond
 	// DefaultCleanupInterval is how often retention is looked at.
 	DefaultCleanupInterval = 10 * time.Minute
 )
@@ -213,7 +216,7 @@ func (c Config) withDefaults() (Config, error) {
 	check(c.Visible == VisibleFlushed || c.Visible == VisibleAppended, "visibility %v: give flushed or appended", c.Visible)
 	check(c.DefaultPartitions >= 1 && c.DefaultPartitions <= MaxPartitions,
 		"%d partitions by default: give 1 to %d", c.DefaultPartitions, MaxPartitions)
-	check(c.CleanupInterval > 0, "cleanup interval %v: give more than 0", c.CleanupInterval)
+	check(c.CleanupInterval >= LeastInterval, "cleanup interval %v: give %v or more", c.CleanupInterval, LeastInterval)
 	check(c.OpenSegments > 0, "%d open segments: give 1 or more", c.OpenSegments)
 	errs = append(errs, c.checkRules()...)
 	for _, topic := range slices.Sorted(maps.Keys(c.Topics)) {
@@ -245,7 +248,7 @@ func (c *Config) checkRules() (errs []error) {
 	}
 	check(c.SegmentBytes > 0, "segment size %d: give at least 1 byte", c.SegmentBytes)
 	check(c.FlushMessages >= 0, "flush after %d messages: give 0 (off) or more", c.FlushMessages)
-	check(c.FlushInterval >= 0, "flush interval %v: give 0 (off) or more", c.FlushInterval)
+	check(c.FlushInterval == 0 || c.FlushInterval >= LeastInterval, "flush interval %v: give 0 (off), or "+LeastInterval.String()+" or more", c.FlushInterval)
 	check(c.RollInterval >= 0, "roll interval %v: give 0 (off) or more", c.RollInterval)
 	check(c.RetentionAge >= 0, "retention by age %v: give 0 (off) or more", c.RetentionAge)
 	check(c.RetentionBytes >= 0, "retention by size %d: give 0 (off) or more bytes", c.RetentionBytes)

@@ -10,6 +10,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"kafkalab/kafka/internal/vfs"
 )
@@ -44,6 +45,8 @@ type Log struct {
 
 	failed atomic.Pointer[stop] // out of service: no appends, no flushes; reads go on, and restore works
 	ended  atomic.Pointer[stop] // closed or deleted: no appends; reads end with the list
+
+	refused atomic.Pointer[AppendFailure] // the last append, if it failed while in service; stored under mu
 
 	losses   atomic.Int32    // how often unflushed messages were lost; stored under mu
 	troubled chan<- struct{} // told when the log goes out of service; nil: nobody is
@@ -135,11 +138,45 @@ type Appended struct {
 func (l *Log) Append(group []byte, messages int) (Appended, error) {
 	l.mu.Lock()
 	a, err := l.append(group, messages)
+	l.noteAppend(len(group), err)
 	l.mu.Unlock()
 	if err == nil && l.cfg.Visible == VisibleAppended && a.Next > a.Base {
 		l.notify()
 	}
 	return a, err
+}
+
+// AppendFailure is a failed append to a log that is in service.
+type AppendFailure struct {
+	Err error     // names topic, partition and offset
+	At  time.Time // the first since one succeeded
+}
+
+// AppendFailure returns how the last append failed, or nil when it succeeded,
+// there was none yet, or the log is closed or out of service: then
+// [Log.OutOfService] says why. A log whose segment cannot be rolled, say, serves
+// what it has and refuses all that is new, until an append succeeds.
+func (l *Log) AppendFailure() *AppendFailure {
+	f := l.refused.Load()
+	if f == nil || l.Err() != nil {
+		return nil
+	}
+	return f
+}
+
+// noteAppend keeps the outcome of an append for AppendFailure. The caller holds
+// l.mu.
+func (l *Log) noteAppend(bytes int, err error) {
+	before := l.refused.Load()
+	switch {
+	case err == nil && (before == nil || bytes == 0):
+	case err == nil || l.Err() != nil: // what is told of a log out of service is that
+		l.refused.Store(nil)
+	case before != nil:
+		l.refused.Store(&AppendFailure{Err: err, At: before.At})
+	default:
+		l.refused.Store(&AppendFailure{Err: err, At: l.cfg.Clock.Now()})
+	}
 }
 
 // append does the work of Append. The caller holds l.mu.

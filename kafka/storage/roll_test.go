@@ -34,6 +34,48 @@ func TestRollByAge(t *testing.T) {
 	}
 }
 
+// TestAppendFailure: a log that cannot roll says so while it is in service and
+// until an append succeeds; an append of nothing proves nothing.
+func TestAppendFailure(t *testing.T) {
+	fsys, c := newTestFS()
+	_, l := openTopic(t, fsys, Config{SegmentBytes: 5, Clock: c})
+	want := func(at time.Time, text string) {
+		t.Helper()
+		f := l.AppendFailure()
+		if text == "" && f == nil {
+			return
+		}
+		if text == "" || f == nil || !f.At.Equal(at) {
+			t.Fatalf("got %+v, want %v of %v", f, text, at)
+		}
+		wantContains(t, f.Err.Error(), `topic "t" partition 0`, text)
+	}
+	want(time.Time{}, "")
+	mustAppend(t, l, []byte("a"))
+	want(time.Time{}, "")
+	began := c.Now()
+	for _, cause := range []error{syscall.EACCES, syscall.ENOSPC} {
+		fsys.SetHook(func(op vfs.Op) error {
+			if op.Kind == vfs.OpCreate {
+				return cause
+			}
+			return nil
+		})
+		if _, err := l.Append(set([]byte("b")), 1); !errors.Is(err, cause) {
+			t.Fatalf("append: %v, want %v", err, cause)
+		}
+		want(began, cause.Error())
+		c.Advance(time.Minute)
+	}
+	if _, err := l.Append(nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	want(began, syscall.ENOSPC.Error())
+	fsys.SetHook(nil)
+	mustAppend(t, l, []byte("b"))
+	want(time.Time{}, "")
+}
+
 // TestRollNeverEmpty: a segment without a message is not rolled, neither by age
 // nor by an append of nothing (KAFKA-292).
 func TestRollNeverEmpty(t *testing.T) {
