@@ -221,8 +221,10 @@ func checkBrokerFlags(cfg *broker.Config) error {
 		return usagef("--max-decompressed-size %d: at least 1 byte is wanted", cfg.MaxDecompressedBytes)
 	case s.DefaultPartitions < 1:
 		return usagef("--num-partitions %d: at least 1 is wanted", s.DefaultPartitions)
-	case s.CleanupInterval <= 0:
-		return usagef("--cleanup-interval %v: more than 0 is wanted; to delete nothing give --retention 0 and no --retention-size", s.CleanupInterval)
+	case s.CleanupInterval < storage.LeastInterval:
+		return usagef("--cleanup-interval %v: at least %v is wanted; to delete nothing give --retention 0 and no --retention-size", s.CleanupInterval, storage.LeastInterval)
+	case s.FlushInterval > 0 && s.FlushInterval < storage.LeastInterval:
+		return usagef("--flush-interval %v: 0, which is off, or at least %v is wanted", s.FlushInterval, storage.LeastInterval)
 	}
 	for _, t := range []struct {
 		flag  string

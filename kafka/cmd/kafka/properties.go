@@ -118,12 +118,7 @@ func (u unit) convert(text string) (string, error) {
 	return strconv.FormatInt(n, 10), nil
 }
 
-func (u unit) bounds() string {
-	if u.most == math.MaxInt64 {
-		return fmt.Sprintf("%d or more", u.least)
-	}
-	return fmt.Sprintf("from %d to %d", u.least, u.most)
-}
+func (u unit) bounds() string { return fmt.Sprintf("from %d to %d", u.least, u.most) }
 
 // instead says how to switch something off, to who has tried to with n.
 func (u unit) instead(n int64) string {

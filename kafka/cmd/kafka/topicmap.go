@@ -98,7 +98,8 @@ func (f *topicFlags) add(fs *flagSet) {
 	f.flushMessages = topicMap[int]{kind: "count", parse: countFrom(0, math.MaxInt)}
 	f.segmentSize = topicMap[byteSize]{kind: "size", parse: sizeFrom(1)}
 	f.retentionSize = topicMap[byteSize]{kind: "size", parse: sizeFrom(0)}
-	for _, m := range []*topicMap[time.Duration]{&f.flushInterval, &f.rollInterval, &f.retentionTime} {
+	f.flushInterval = topicMap[time.Duration]{kind: "duration", parse: flushIntervalOf}
+	for _, m := range []*topicMap[time.Duration]{&f.rollInterval, &f.retentionTime} {
 		*m = topicMap[time.Duration]{kind: "duration", parse: durationFromZero}
 	}
 	fs.Var(&f.partitions, "topic-partitions", "--num-partitions for some topics, such as clicks:8,searches:4")
@@ -166,6 +167,14 @@ func sizeFrom(least byteSize) func(string) (byteSize, error) {
 		}
 		return b, nil
 	}
+}
+
+func flushIntervalOf(s string) (time.Duration, error) {
+	d, err := durationFromZero(s)
+	if err == nil && d > 0 && d < storage.LeastInterval {
+		return 0, fmt.Errorf("%q is too short: at least %v is wanted, or 0", s, storage.LeastInterval)
+	}
+	return d, err
 }
 
 func durationFromZero(s string) (time.Duration, error) {
