@@ -114,7 +114,7 @@ func (s *Server) ended(c *conn, err error) {
 	var refused *refusedError
 	switch {
 	case c.evicted.Load():
-		s.stalledLog.log(c.log, slog.LevelWarn, "connection closed: it stood still while others waited for the memory that it held", "error", err)
+		s.stalledLog.log(c.log, slog.LevelWarn, "connection closed: it was slow, or stood still, while others waited for the memory that it held", "error", err)
 	case errors.Is(err, errNoMemory):
 		s.stalledLog.log(c.log, slog.LevelWarn, "connection closed: raise --max-request-memory, or let fewer clients send large requests at once", "error", err)
 	case errors.As(err, &refused):

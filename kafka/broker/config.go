@@ -35,8 +35,8 @@ type Config struct {
 	MaxRequestBytes int
 	// MaxRequestMemoryBytes bounds the read buffers of all connections together,
 	// but for 16 KiB each and one request that is larger than all there is.
-	// Requests beyond it wait for one another, no longer than ReadTimeout. 0 is no
-	// bound.
+	// Requests beyond it wait for one another, no longer than ReadTimeout. What
+	// compressed messages are decompressed into is beside it. 0 is no bound.
 	MaxRequestMemoryBytes int64
 	// MaxConnections bounds the connections open at once, and
 	// MaxConnectionsPerAddress those from one IP address; one more is accepted

@@ -95,7 +95,7 @@ func (s *Server) newConn(tcp *net.TCPConn) (*conn, error) {
 	}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	c.holder.done, c.holder.ready = c.ctx.Done(), make(chan struct{}, 1)
-	c.holder.still, c.holder.evict = c.still, c.evict
+	c.holder.progress, c.holder.evict = c.progress, c.evict
 	c.in.holder, c.out.holder = &c.holder, &c.holder
 	c.few = make([]byte, 0, fewGathered)
 	c.gathered = c.few

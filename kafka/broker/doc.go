@@ -35,6 +35,11 @@
 // that the collector has next to nothing to do, and the process stays as large
 // as that bound and some, however much is stored.
 //
+// What compressed messages are decompressed into to check them is beside that
+// bound: each set that is being checked decompresses one message at a time, so
+// that there are about GOMAXPROCS times [Config.MaxDecompressedBytes] of it at
+// worst, as many as the processors work on at once.
+//
 // # Slow and hostile peers
 //
 // A connection that waits, for its peer or for the disk, holds no lock that
@@ -42,8 +47,9 @@
 // time-outs allow: between requests (off by default), in the middle of one, in
 // the middle of an answer. Two limits keep one peer from taking what others
 // need: the number of connections, in all and from one address, and the rule
-// that who holds memory which others wait for must keep moving, 16 KiB in each
-// second.
+// that who holds memory which others wait for must be done with it in about two
+// seconds, see stallTime. Of those who are slower, the slowest are cut off, no
+// more than the others need. Who is slow while nobody waits stays.
 //
 // # Fetches
 //
@@ -84,8 +90,9 @@
 // Prometheus, and /healthz, from the begin of its start to the end of its stop.
 // /healthz answers "ready", or with status 503 and a line for each reason why
 // not: how many logs of how many are open yet, partitions out of service by
-// name, a disk that has no room for one more message or does not answer, the
-// stop. With ?json, or an Accept header that says so, the same comes as JSON.
+// name, and those in service whose last append failed, a disk that has no room
+// for one more message or does not answer, the stop. With ?json, or an Accept
+// header that says so, the same comes as JSON.
 //
 // Counters by topic begin with the first use of the topic and go with its
 // deletion. The first thousand topics have their own, the first two thousand

@@ -106,6 +106,8 @@ type health struct {
 	LogsOpened int64 `json:"logs_opened"`
 	// Partitions that take no appends.
 	OutOfService int `json:"partitions_out_of_service"`
+	// Partitions whose last append failed.
+	Failing int `json:"partitions_failing"`
 }
 
 // health returns whether the broker serves all its partitions, and why not.
@@ -125,20 +127,25 @@ func (s *Server) health() health {
 	unnamed := 0
 	if logs := s.opened.Load(); logs != nil {
 		for _, l := range logs.Logs() {
-			err := l.OutOfService()
-			if err == nil {
-				continue
+			reason := ""
+			if err := l.OutOfService(); err != nil {
+				h.OutOfService++
+				reason = err.Error()
+			} else if f := l.AppendFailure(); f != nil {
+				h.Failing++
+				reason = fmt.Sprintf("%v (appends have failed since %s, until one succeeds)", f.Err, f.At.Format(time.RFC3339))
 			}
-			h.OutOfService++
-			if len(h.Reasons) < maxReasons {
-				h.Reasons = append(h.Reasons, err.Error())
-			} else {
+			switch {
+			case reason == "":
+			case len(h.Reasons) < maxReasons:
+				h.Reasons = append(h.Reasons, reason)
+			default:
 				unnamed++
 			}
 		}
 	}
 	if unnamed > 0 {
-		h.Reasons = append(h.Reasons, fmt.Sprintf("%d more partitions are out of service", unnamed))
+		h.Reasons = append(h.Reasons, fmt.Sprintf("%d more partitions are out of service, or fail to append", unnamed))
 	}
 	h.Ready = len(h.Reasons) == 0
 	return h

@@ -110,6 +110,46 @@ func TestHealthOfTheDisk(t *testing.T) {
 	}
 }
 
+// TestHealthOfAppends: a partition that cannot append makes the broker unready,
+// though it is in service, until it can.
+func TestHealthOfAppends(t *testing.T) {
+	files := vfs.NewMem(time.Now)
+	s := startTest(t, "/logs", func(c *Config) { c.Storage.FS, c.Storage.SegmentBytes = files, 1 })
+	set := message.Append(nil, []byte("m"))
+	check := func(failing float64, says string) {
+		t.Helper()
+		h := s.health()
+		if reasons := strings.Join(h.Reasons, "\n"); h.Ready != (failing == 0) || h.Failing != int(failing) || h.OutOfService != 0 || !strings.Contains(reasons, says) {
+			t.Errorf("%+v, want %v failing and %q", h, failing, says)
+		}
+		all := gather(t, s)
+		for _, name := range []string{"kafka_broker_partitions_failing", "kafka_broker_log_append_failed"} {
+			if got := all[name].GetMetric()[0].GetGauge().GetValue(); got != failing {
+				t.Errorf("%s is %v, want %v", name, got, failing)
+			}
+		}
+	}
+	if err := appendFlushed(t, s, "t", 0, set); err != nil {
+		t.Fatal(err)
+	}
+	check(0, "")
+	files.SetHook(func(op vfs.Op) error {
+		if op.Kind == vfs.OpCreate {
+			return syscall.EACCES
+		}
+		return nil
+	})
+	if err := appendFlushed(t, s, "t", 0, set); !errors.Is(err, syscall.EACCES) {
+		t.Fatalf("appended: %v", err)
+	}
+	check(1, `topic "t" partition 0: roll at offset`)
+	files.SetHook(nil)
+	if err := appendFlushed(t, s, "t", 0, set); err != nil {
+		t.Fatal(err)
+	}
+	check(0, "")
+}
+
 // gather returns all metrics by their names.
 func gather(t *testing.T, s *Server) map[string]*dto.MetricFamily {
 	t.Helper()
@@ -343,7 +383,7 @@ func TestHealthzFromStartToStop(t *testing.T) {
 		return
 	}
 	waitFor(t, url+"/healthz", http.StatusOK, "ready\n")
-	waitFor(t, url+"/healthz?json", http.StatusOK, `{"ready":true,"logs_found":2,"logs_opened":2,"partitions_out_of_service":0}`)
+	waitFor(t, url+"/healthz?json", http.StatusOK, `{"ready":true,"logs_found":2,"logs_opened":2,"partitions_out_of_service":0,"partitions_failing":0}`)
 
 	l, err := s.logs.Ensure("t", 1)
 	if err == nil {
@@ -459,7 +499,7 @@ func TestHealthNamesPartitions(t *testing.T) {
 	if h.Ready || h.OutOfService != maxReasons+20 || len(h.Reasons) != maxReasons+1 {
 		t.Errorf("ready %v, %d out of service, %d reasons", h.Ready, h.OutOfService, len(h.Reasons))
 	}
-	if first, last := h.Reasons[0], h.Reasons[len(h.Reasons)-1]; !strings.Contains(first, `topic "t" partition 0`) || last != "20 more partitions are out of service" {
+	if first, last := h.Reasons[0], h.Reasons[len(h.Reasons)-1]; !strings.Contains(first, `topic "t" partition 0`) || last != "20 more partitions are out of service, or fail to append" {
 		t.Errorf("first %q, last %q", first, last)
 	}
 	if got := gather(t, again)["kafka_broker_partitions_out_of_service"].GetMetric()[0].GetGauge().GetValue(); got != maxReasons+20 {

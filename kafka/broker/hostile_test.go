@@ -14,6 +14,7 @@ import (
 
 	"kafkalab/kafka/broker"
 	"kafkalab/kafka/kafkatest"
+	"kafkalab/kafka/message"
 	"kafkalab/kafka/storage"
 	"kafkalab/kafka/wire"
 )
@@ -36,19 +37,18 @@ type goodClient struct {
 	err    error
 }
 
-func startGoodClient(b *kafkatest.Broker, topic string) *goodClient {
+func startGoodClient(b *kafkatest.Broker, topic string, set []byte) *goodClient {
 	g := &goodClient{stop: make(chan struct{})}
-	g.ended.Go(func() { g.err = g.run(b.HostPort(), topic) })
+	g.ended.Go(func() { g.err = g.run(b.HostPort(), topic, set) })
 	return g
 }
 
-func (g *goodClient) run(address, topic string) error {
+func (g *goodClient) run(address, topic string, set []byte) error {
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	set := entry("of a good client")
 	for offset := int64(0); ; offset += int64(len(set)) {
 		select {
 		case <-g.stop:
@@ -58,14 +58,14 @@ func (g *goodClient) run(address, topic string) error {
 		began := time.Now()
 		c.SetDeadline(began.Add(patience))
 		request := wire.AppendAckedProduce(nil, topic, 0, set, wire.AcksAppended, 20_000)
-		request = wire.AppendFetch(request, wire.FetchEntry{Topic: topic, Offset: offset, MaxBytes: 1000})
+		request = wire.AppendFetch(request, wire.FetchEntry{Topic: topic, Offset: offset, MaxBytes: int32(len(set))})
 		if _, err := c.Write(request); err != nil {
 			return err
 		}
 		want := join(acksOf(0, offset, offset+int64(len(set))), answer(0, set))
 		got := make([]byte, len(want))
 		if n, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, want) {
-			return fmt.Errorf("answer %x, %v; want %x", got[:n], err, want)
+			return fmt.Errorf("answer %.100x, %v; want %.100x", got[:n], err, want)
 		}
 		g.pause = max(g.pause, time.Since(began))
 		g.rounds++
@@ -88,10 +88,16 @@ func (g *goodClient) end(t *testing.T) time.Duration {
 // things can make one; a broker at fault makes one each time.
 func withoutPause(t *testing.T, b *kafkatest.Broker, hostile func()) {
 	t.Helper()
+	withoutPauseOf(t, b, entry("of a good client"), hostile)
+}
+
+// withoutPauseOf does it with good clients that produce this set.
+func withoutPauseOf(t *testing.T, b *kafkatest.Broker, set []byte, hostile func()) {
+	t.Helper()
 	const tries = 3
 	var pauses []time.Duration
 	for i := range tries {
-		first, second := startGoodClient(b, fmt.Sprintf("first%d", i)), startGoodClient(b, fmt.Sprintf("second%d", i))
+		first, second := startGoodClient(b, fmt.Sprintf("first%d", i), set), startGoodClient(b, fmt.Sprintf("second%d", i), set)
 		hostile()
 		pause := max(first.end(t), second.end(t))
 		if pause <= maxPause {
@@ -207,6 +213,81 @@ func TestB06Dripping(t *testing.T) {
 		wg.Wait()
 	})
 	eventually(t, "what was dripped is in the log", func() bool { return len(logOf(t, b, "dripped", 0)) == want })
+}
+
+// TestB06SlowLargeRequests: clients that are slow with large requests, but never
+// stand still, are cut off when others want the memory that they hold, and make
+// nobody else wait.
+func TestB06SlowLargeRequests(t *testing.T) {
+	const tick = 10 * time.Millisecond
+	for _, row := range []struct {
+		name        string
+		memory      int64
+		clients     int
+		size, burst int // bytes of a slow request, and what is sent of it at once
+		drip        int // bytes in a tick of the rest
+		good        int // bytes of a good request
+	}{
+		{"20 KiB a second", 4 << 20, 4, 1_000_000, 70_000, 20 << 10 / 100, 300_000},
+		{"a byte now and then", 4 << 20, 4, 1_000_000, 70_000, 1, 300_000},
+		{"a third in two seconds", 4 << 20, 4, 1_000_000, 70_000, 1_600, 300_000},
+		{"mappings", 32 << 20, 6, 20_000_000, 2_200_000, 20 << 10 / 100, 1_500_000},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			b := kafkatest.Start(t, unflushed, withMetrics, func(c *broker.Config) { c.MaxRequestMemoryBytes = row.memory })
+			withoutPauseOf(t, b, setOf(row.good), func() {
+				const evicted = "kafka_broker_request_memory_evicted_total"
+				before := metric(t, b, evicted)
+				request := ackedProduce("slow", 0, wire.AcksAppended, 0, setOf(row.size))
+				var wg sync.WaitGroup
+				defer wg.Wait()
+				for range row.clients {
+					p := dial(t, b)
+					defer p.Close() // ends the goroutine
+					wg.Go(func() {
+						rest := request
+						for n := row.burst; len(rest) > 0; n = row.drip {
+							if _, err := p.Write(rest[:min(n, len(rest))]); err != nil {
+								return
+							}
+							rest = rest[min(n, len(rest)):]
+							time.Sleep(tick)
+						}
+					})
+				}
+				eventually(t, "slow clients are cut off", func() bool { return metric(t, b, evicted)-before >= 2 })
+			})
+			if n := metric(t, b, "kafka_broker_request_memory_refused_total"); n != 0 {
+				t.Errorf("%v requests got no memory", n)
+			}
+		})
+	}
+}
+
+// TestSlowAlone: who is slow while nobody waits for memory is served.
+func TestSlowAlone(t *testing.T) {
+	b := kafkatest.Start(t, unflushed, withMetrics, func(c *broker.Config) { c.MaxRequestMemoryBytes = 2 << 20 })
+	p := dial(t, b)
+	set := setOf(300_000)
+	for rest := ackedProduce("alone", 0, wire.AcksAppended, 0, set); len(rest) > 0; rest = rest[min(2_000, len(rest)):] {
+		p.send(rest[:min(2_000, len(rest))])
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got, want := p.read(22), acksOf(0, 0, int64(len(set))); !bytes.Equal(got, want) {
+		t.Errorf("answer %x, want %x", got, want)
+	}
+	if n := metric(t, b, "kafka_broker_request_memory_evicted_total"); n != 0 {
+		t.Errorf("%v connections are counted as cut off", n)
+	}
+}
+
+// setOf returns a set of at least so many bytes, and little more.
+func setOf(bytes int) (set []byte) {
+	payload := make([]byte, 50_000-10)
+	for len(set) < bytes {
+		set = message.Append(set, payload)
+	}
+	return set
 }
 
 // TestB18StalledReaders: readers that stop in the middle of their answers keep

@@ -30,7 +30,7 @@ import (
 // Together that is at most the bound, one request (at most
 // [Config.MaxRequestBytes]), and 16 KiB for each connection in the middle of a
 // request. A wait ends after the read time-out. While somebody waits, those who
-// hold what is waited for and whose peers stand still are cut off, see watch.
+// hold what is waited for and whose peers are slow are cut off, see look.
 //
 // Its methods may be called concurrently.
 type memory struct {
@@ -107,7 +107,7 @@ func newMemory(bytes int64, limit time.Duration, stop <-chan struct{}, drainBy f
 	if m.arena, err = newArena(int(forArena)); err != nil {
 		return nil, err
 	}
-	m.timer = time.AfterFunc(time.Hour, func() { m.look(time.Now()) })
+	m.timer = time.AfterFunc(time.Hour, m.look)
 	m.timer.Stop()
 	return m, nil
 }
@@ -181,6 +181,9 @@ func (m *memory) takeMapping(h *holder, n, read int) (buffer, error) {
 		return buffer{}, err
 	}
 	b := buffer{b: mem, home: inMapping, class: noClass}
+	m.mu.Lock()
+	h.whole = int64(n)
+	m.mu.Unlock()
 	if err := m.count(h, &b, min(n, read+mapStep)); err != nil {
 		return buffer{}, errors.Join(err, unmapMemory(mem))
 	}
@@ -224,7 +227,7 @@ func (m *memory) give(h *holder, b *buffer) {
 		}
 		m.mu.Lock()
 		m.mapped -= h.mapped
-		h.mapped = 0
+		h.mapped, h.whole = 0, 0
 		if m.beyond == h {
 			m.beyond = nil
 		}
@@ -268,7 +271,7 @@ func (m *memory) hold(h *holder, n int64) {
 	if h.held == 0 {
 		h.index = len(m.holders)
 		m.holders = append(m.holders, h)
-		h.seen, h.since = h.moved.Load(), time.Now()
+		h.looked = false
 	}
 	h.held += n
 	m.inUse += n

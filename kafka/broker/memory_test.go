@@ -3,8 +3,10 @@ package broker
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -96,10 +98,10 @@ func testMemory(t *testing.T, bytes int64, limit time.Duration) (m *memory, stop
 	return m, func() { close(stopped) }
 }
 
-// testHolder is a connection that never stands still. end ends it.
+// testHolder is a connection for whose peer nobody ever waits. end ends it.
 func testHolder() (h *holder, end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &holder{done: ctx.Done(), ready: make(chan struct{}, 1), still: func() bool { return false }, evict: cancel}, cancel
+	return &holder{done: ctx.Done(), ready: make(chan struct{}, 1), progress: func() (int64, bool) { return 0, false }, evict: cancel}, cancel
 }
 
 func (m *memory) untilWaiting(t testing.TB, n int) {
@@ -331,52 +333,160 @@ func TestMemoryNeverLocks(t *testing.T) {
 	}
 }
 
-// TestMemoryStall: while somebody waits, who holds memory and stands still is
-// cut off, and nobody else: not who moves, not who waits for the disk, and no
-// more than are needed.
+// TestMemoryStall: while somebody waits, who holds memory and is slow is cut off,
+// the slowest first, and nobody else: not who is fast enough, not who waits for
+// the disk, and no more than are needed.
 func TestMemoryStall(t *testing.T) {
-	m, _ := testMemory(t, 1, 0)
-	const each = 30 * arenaUnit // of 129 units: four of them, and 9 are left
-	evicted := make(chan string, 10)
-	holders := map[string]*holder{}
-	still := map[string]bool{"moves": true, "waits for the disk": false, "stands still": true, "stands still too": true}
-	for name, is := range still {
-		h, _ := testHolder()
-		h.still = func() bool { return is }
-		b, ok, err := m.takeFor(h, each, true)
-		if !ok || err != nil {
-			t.Fatal(ok, err)
+	const (
+		each  = 31 * arenaUnit // of 129 units: four of them, and 5 are left
+		whole = each / (wholeStalls * looks)
+	)
+	type peer struct {
+		name  string
+		turn  bool
+		moves int64 // bytes from one look to the next
+	}
+	fast, disk := peer{"fast enough", true, whole + 1}, peer{"waits for the disk", false, 0}
+	for _, row := range []struct {
+		name   string
+		peers  []peer
+		claims int      // requests that wait, of each bytes
+		cut    []string // in this order
+	}{
+		{"silent", []peer{fast, disk, fast, {"silent", true, 0}}, 1, []string{"silent"}},
+		{"dripping", []peer{fast, {"dripping", true, 1}, disk, fast}, 1, []string{"dripping"}},
+		{"of what it holds too little", []peer{fast, {"slow", true, whole / 4}, disk, fast}, 1, []string{"slow"}},
+		{"the slowest first", []peer{{"slow", true, whole / 8}, {"dripping", true, 1}, {"silent", true, 0}, fast}, 2, []string{"silent", "dripping"}},
+		{"none", []peer{fast, disk, fast, disk}, 1, nil},
+		{"nobody waits", []peer{{"silent", true, 0}, {"silent", true, 0}, disk, fast}, 0, nil},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			m, _ := testMemory(t, 1, 0)
+			var cut []string
+			var give []func()
+			moved := make([]int64, len(row.peers))
+			for i, p := range row.peers {
+				h, _ := testHolder()
+				h.progress = func() (int64, bool) { return moved[i], p.turn }
+				b, ok, err := m.takeFor(h, each, true)
+				if !ok || err != nil {
+					t.Fatal(ok, err)
+				}
+				gone := sync.OnceFunc(func() { m.give(h, &b) })
+				give = append(give, gone)
+				h.evict = func() {
+					cut = append(cut, p.name)
+					gone()
+				}
+			}
+			m.mu.Lock()
+			m.watching = true // only the test looks
+			m.mu.Unlock()
+			over := make(chan struct{})
+			var wg sync.WaitGroup
+			for i := range row.claims {
+				waiter, _ := testHolder()
+				wg.Go(func() {
+					b, _, err := m.takeFor(waiter, each, true)
+					if err != nil {
+						t.Error(err)
+					}
+					<-over
+					m.give(waiter, &b)
+				})
+				m.untilWaiting(t, i+1)
+			}
+			for range 10 * wholeStalls * looks {
+				m.look()
+				m.timer.Stop()
+				for i, p := range row.peers {
+					moved[i] += p.moves
+				}
+			}
+			if !slices.Equal(cut, row.cut) {
+				t.Errorf("cut off: %q, want %q", cut, row.cut)
+			}
+			if s := m.state(); s.evicted != uint64(len(row.cut)) {
+				t.Errorf("%d are counted as cut off, want %d", s.evicted, len(row.cut))
+			}
+			for _, gone := range give {
+				gone()
+			}
+			close(over)
+			wg.Wait()
+		})
+	}
+}
+
+// TestProgress: what the kernel has of a peer counts as come and what it keeps for
+// the peer as not gone; it is not the peer's turn while much is unread, or the
+// socket takes more.
+func TestProgress(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	peer, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	own, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	tcp := own.(*net.TCPConn)
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &conn{srv: &Server{}, in: reader{raw: raw}}
+	want := func(what string, bytes int64, turn bool) {
+		t.Helper()
+		until(t, what, func() bool {
+			b, is := c.progress()
+			return b == bytes && is == turn
+		})
+	}
+	want("nobody waits for the peer", 0, false)
+	c.holder.reading.Store(1)
+	want("the peer is silent", 0, true)
+	if _, err := peer.Write(make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	want("a little is unread", 100, true)
+	if _, err := peer.Write(make([]byte, smallestBuffer)); err != nil {
+		t.Fatal(err)
+	}
+	want("much is unread", 100+smallestBuffer, false)
+	if _, err := io.ReadFull(own, make([]byte, 100+smallestBuffer)); err != nil {
+		t.Fatal(err)
+	}
+	c.holder.moved.Add(100 + smallestBuffer)
+	want("all is read", 100+smallestBuffer, true)
+
+	c.holder.reading.Store(0)
+	c.holder.sending.Store(1)
+	want("the socket takes more", 100+smallestBuffer, false)
+	sent := int64(0)
+	until(t, "the peer reads nothing and the socket is full", func() bool {
+		if err := tcp.SetWriteDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
+			t.Fatal(err)
 		}
-		h.evict = func() {
-			evicted <- name
-			m.give(h, &b)
-		}
-		holders[name] = h
+		n, _ := own.Write(make([]byte, 1<<20)) // the deadline ends it
+		sent += int64(n)
+		c.holder.moved.Add(int64(n))
+		bytes, turn := c.progress()
+		return turn && bytes < 100+smallestBuffer+sent
+	})
+	if _, err := io.CopyN(io.Discard, peer, sent); err != nil {
+		t.Fatal(err)
 	}
-	look := func(after time.Duration) {
-		m.look(time.Now().Add(after))
-		m.timer.Stop() // only the test looks
-	}
-	look(time.Hour) // nobody waits
-	waiter, _ := testHolder()
-	out := make(chan got, 1)
-	askFor(m, waiter, "waiter", each, out)
-	m.untilWaiting(t, 1)
-	m.timer.Stop()
-	look(stallTime / 2)
-	holders["moves"].moved.Add(stallBytes)
-	look(2 * stallTime)
-	b := (<-out).want(t, "waiter", nil)
-	m.give(waiter, &b)
-	if name := <-evicted; name != "stands still" && name != "stands still too" {
-		t.Errorf("cut off: %s", name)
-	}
-	select {
-	case name := <-evicted:
-		t.Errorf("cut off as well: %s", name)
-	default:
-	}
-	if s := m.state(); s.evicted != 1 {
-		t.Errorf("%d are counted as cut off, want 1", s.evicted)
+	want("the peer has read all", 100+smallestBuffer+sent, false)
+	c.holder.parked.Store(true)
+	if _, turn := c.progress(); !turn {
+		t.Error("who has requests wait is not waited for")
 	}
 }

@@ -16,7 +16,7 @@ var (
 	descMemoryWaits   = memoryDesc("waits_total", "Requests that had to wait for memory.")
 	descMemoryWaited  = memoryDesc("wait_seconds_total", "Time that requests have waited for memory; of those that wait now, nothing yet.")
 	descMemoryRefused = memoryDesc("refused_total", "Connections closed because their request got no memory within the read time-out.")
-	descMemoryEvicted = memoryDesc("evicted_total", "Connections closed because they stood still while others waited for the memory that they held.")
+	descMemoryEvicted = memoryDesc("evicted_total", "Connections closed because they were slow, or stood still, while others waited for the memory that they held.")
 )
 
 func (c *memoryCollector) Describe(ch chan<- *prometheus.Desc) {

@@ -108,7 +108,6 @@ func (r *reader) fill() error {
 		}
 		if err == nil {
 			r.w += r.n
-			r.holder.moved.Add(int64(r.n))
 			return nil
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -157,6 +156,7 @@ func (r *reader) readStep(fd uintptr) bool {
 			r.err = io.EOF
 		default:
 			r.n = n
+			r.holder.moved.Add(int64(n))
 			r.adapt(n)
 		}
 		return true

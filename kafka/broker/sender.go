@@ -89,12 +89,11 @@ func (s *sender) run(step func(uintptr) bool, done func() bool) error {
 
 // take takes one step.
 func (s *sender) take(step func(uintptr) bool) error {
-	if !s.wait {
-		return s.raw.Write(step)
+	if s.wait {
+		s.holder.sending.Add(1)
+		defer s.holder.sending.Add(-1)
 	}
-	s.holder.sending.Add(1)
 	err := s.raw.Write(step)
-	s.holder.sending.Add(-1)
 	s.holder.moved.Add(int64(s.moved))
 	return err
 }

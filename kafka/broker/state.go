@@ -42,6 +42,7 @@ var (
 	descTopics       = brokerDesc("topics", "Topics.")
 	descPartitions   = brokerDesc("partitions", "Partitions that have a log.")
 	descOutOfService = brokerDesc("partitions_out_of_service", "Partitions that take no appends, after a failed write or flush or because of damage.")
+	descFailing      = brokerDesc("partitions_failing", "Partitions in service whose last append failed.")
 	descNotShown     = brokerDesc("partitions_not_shown", "Partitions beyond the first "+strconv.Itoa(maxPartitionSeries)+", which have no kafka_broker_log metrics.")
 
 	descFirst     = logDesc("first_offset", "Smallest offset that can be fetched.")
@@ -50,14 +51,15 @@ var (
 	descFlushed   = logDesc("flushed_offset", "Exclusive end of what is flushed.")
 	descSegments  = logDesc("segments", "Segment files.")
 	descBytes     = logDesc("size_bytes", "Bytes from the first offset to the end.")
+	descFailed    = logDesc("append_failed", "1 if the partition is in service and its last append failed, until one succeeds.")
 	descInService = logDesc("in_service", "1 if the partition takes appends, 0 after a failed write or flush or because of damage.")
 )
 
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descReady, descStartSeconds, descFound, descOpened, descRecovered, descCuts, descCutBytes, descConnsLimit, descDiskFree, descDiskSize,
-		descTopics, descPartitions, descOutOfService, descNotShown,
-		descFirst, descWatermark, descEnd, descFlushed, descSegments, descBytes, descInService,
+		descTopics, descPartitions, descOutOfService, descFailing, descNotShown,
+		descFirst, descWatermark, descEnd, descFlushed, descSegments, descBytes, descFailed, descInService,
 	} {
 		ch <- d
 	}
@@ -87,11 +89,15 @@ func (c *stateCollector) collectLogs(ch chan<- prometheus.Metric, gauge func(*pr
 		return // the start is not that far
 	}
 	logs := manager.Logs()
-	out := 0
+	out, failing := 0, 0
 	for i, l := range logs {
 		inService := l.OutOfService() == nil
 		if !inService {
 			out++
+		}
+		failed := l.AppendFailure() != nil
+		if failed {
+			failing++
 		}
 		if i >= maxPartitionSeries {
 			continue
@@ -103,7 +109,7 @@ func (c *stateCollector) collectLogs(ch chan<- prometheus.Metric, gauge func(*pr
 			value float64
 		}{
 			{descFirst, float64(st.First)}, {descWatermark, float64(st.Watermark)}, {descEnd, float64(st.LogEnd)}, {descFlushed, float64(st.Flushed)},
-			{descSegments, float64(st.Segments)}, {descBytes, float64(st.Bytes)}, {descInService, truth(inService)},
+			{descSegments, float64(st.Segments)}, {descBytes, float64(st.Bytes)}, {descFailed, truth(failed)}, {descInService, truth(inService)},
 		} {
 			ch <- prometheus.MustNewConstMetric(v.desc, prometheus.GaugeValue, v.value, topic, partition)
 		}
@@ -111,6 +117,7 @@ func (c *stateCollector) collectLogs(ch chan<- prometheus.Metric, gauge func(*pr
 	gauge(descTopics, float64(len(manager.Topics())))
 	gauge(descPartitions, float64(len(logs)))
 	gauge(descOutOfService, float64(out))
+	gauge(descFailing, float64(failing))
 	gauge(descNotShown, float64(max(len(logs)-maxPartitionSeries, 0)))
 }
 
