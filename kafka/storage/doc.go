@@ -132,11 +132,17 @@
 // A closed segment is opened when it is read, and at most [Config.OpenSegments]
 // of them stay open between two reads, so the number of open files does not grow
 // with the data (fault B05). A read that fails because there are too many open
-// files says so, and changes nothing.
+// files says so, and changes nothing. Who wants several at once, and may keep them
+// for long, gets those that there is room for ([Log.ReadMore]). It does grow with
+// the partitions; one more is refused while a start can still open all there are
+// ([ErrFileLimit]).
 //
 // Nobody looks for damage in a closed segment. It does not stop a start, and what
 // is read is what the file holds, from the file to the socket: whoever takes the
-// messages out checks their CRCs (NetDB'11 §3.3), and so does [Verify].
+// messages out checks their CRCs (NetDB'11 §3.3), and so does [Verify]. Only a
+// file that is too short when it is opened, or that has failed to give what was
+// asked of it ([Slice.Distrust]), is read before it is answered with. What it does
+// not give any more is an error, and the other segments are not concerned.
 //
 // # I/O errors
 //

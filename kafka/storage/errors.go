@@ -17,6 +17,11 @@ var (
 	// visible before stays readable, and the manager tries to bring the partition
 	// back by itself: see [Log.OutOfService].
 	ErrOutOfService = errors.New("partition out of service")
+	// ErrNoRoom: as many files are open as should be, see [Log.ReadMore].
+	ErrNoRoom = errors.New("too many segments are open")
+	// ErrFileLimit: one more partition would leave too little of the process's
+	// limit of open files to start again with.
+	ErrFileLimit = errors.New("limit of open files")
 	// ErrClosed: the manager is closed, or about to be.
 	ErrClosed = errors.New("log is closed")
 	// ErrLocked: another process works on the log folder.

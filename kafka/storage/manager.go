@@ -85,8 +85,8 @@ func (m *Manager) Logs() []*Log {
 }
 
 // Ensure returns the log of a partition and makes it when it is not there. It
-// fails with [ErrTopicName], [ErrWrongPartition] or [ErrClosed], or because the
-// folder or the file cannot be made.
+// fails with [ErrTopicName], [ErrWrongPartition], [ErrFileLimit] or [ErrClosed], or
+// because the folder or the file cannot be made.
 func (m *Manager) Ensure(topicName string, partition int32) (*Log, error) {
 	if t := (*m.table.Load())[topicName]; t != nil {
 		// One that is being deleted is waited for, below, and made anew.
@@ -113,7 +113,11 @@ func (m *Manager) Ensure(topicName string, partition int32) (*Log, error) {
 	if l := t.log(partition); l != nil {
 		return l, nil
 	}
-	l, err := m.makeLog(topicName, partition)
+	var l *Log
+	err := m.checkFileLimit()
+	if err == nil {
+		l, err = m.makeLog(topicName, partition)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("topic %q partition %d: %w", topicName, partition, err)
 	}

@@ -176,28 +176,39 @@ func (m *Manager) partitionFolders() ([]partitionFolder, error) {
 	return folders, nil
 }
 
-// openLogs opens the logs of all folders, several at a time.
+// openLogs opens the logs of all folders, several at a time. Those for which
+// there were too few descriptors then are opened one after another: to recover a
+// log takes some that it gives back (fault B05).
 func (m *Manager) openLogs(ctx context.Context, folders []partitionFolder, stops cleanStop) ([]*Log, error) {
 	logs := make([]*Log, len(folders))
 	errs := make([]error, len(folders))
 	m.cfg.Hooks.found(len(folders), stops != nil)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	forEach(len(folders), parallelOpens(), func(i int) {
+	open := func(i int, again bool) {
 		if ctx.Err() != nil {
 			errs[i] = context.Cause(ctx)
 			return
 		}
 		f := folders[i]
 		clean := m.leftAlone(stops, f)
-		if logs[i], errs[i] = openLog(ctx, &m.cfg, f.topic, f.partition, f.path, clean); errs[i] != nil {
+		logs[i], errs[i] = openLog(ctx, &m.cfg, f.topic, f.partition, f.path, clean)
+		switch {
+		case errs[i] == nil:
+			m.cfg.Hooks.opened(logs[i], !clean)
+		case again || !atFileLimit(errs[i]):
 			cancel() // the others need not go on
 		}
-		m.cfg.Hooks.opened(logs[i], !clean)
-	})
+	}
+	forEach(len(folders), parallelOpens(), func(i int) { open(i, false) })
+	for i := range folders {
+		if atFileLimit(errs[i]) {
+			open(i, true)
+		}
+	}
 	if err := firstCause(errs); err != nil {
 		m.closeAll(logs)
-		return nil, err
+		return nil, atFileLimitHint(err, len(folders))
 	}
 	return logs, nil
 }

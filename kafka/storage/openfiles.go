@@ -2,10 +2,10 @@ package storage
 
 import (
 	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"kafkalab/kafka/internal/vfs"
 )
@@ -19,11 +19,7 @@ const maxOpenSegments = 512
 // open files leaves: most of that is for connections and active segments (fault
 // B05).
 func defaultOpenSegments() int {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return maxOpenSegments
-	}
-	return int(min(max(limit.Cur/8, 1), maxOpenSegments))
+	return int(min(max(fileLimit()/8, 1), maxOpenSegments))
 }
 
 // openFiles holds closed segments, so that their files stay open between two
@@ -31,9 +27,14 @@ func defaultOpenSegments() int {
 // read lately: a hand goes round over them and takes the first that nobody has
 // read again since it came by last. A read of an open file so costs no more than
 // to set a flag, and takes no lock.
+//
+// Readers keep the files of segments open that were let go of here. Who wants
+// several at once asks hasRoom, so that those are not all the files there can be.
 type openFiles struct {
 	fs    vfs.FS
 	limit int
+
+	opened atomic.Int64 // closed segments that are open, here or with readers
 
 	mu   sync.Mutex
 	held []*segment // segment.slot is the index
@@ -98,15 +99,28 @@ func (f *openFiles) add(s *segment) {
 	}
 }
 
-// leastUsed moves the hand to a segment that was not used since it came by last.
-// There is one after two rounds, unless readers keep using all of them. The
-// caller holds f.mu, and there are segments.
+// hasRoom reports whether one more file can be opened without more than limit
+// being open then: there are fewer, or one that nobody reads would be closed for
+// it.
+func (f *openFiles) hasRoom() bool {
+	if int(f.opened.Load()) < f.limit {
+		return true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return int(f.opened.Load()) == f.limit && slices.ContainsFunc(f.held, (*segment).unread)
+}
+
+// leastUsed moves the hand to a segment that nobody reads, as the file of another
+// would stay open, and that was not used since the hand came by last. There is
+// one after two rounds, unless readers keep using all of them. The caller holds
+// f.mu, and there are segments.
 func (f *openFiles) leastUsed() *segment {
 	for range 2 * len(f.held) {
 		if f.hand >= len(f.held) {
 			f.hand = 0
 		}
-		if s := f.held[f.hand]; !s.used.Swap(false) {
+		if s := f.held[f.hand]; s.unread() && !s.used.Swap(false) {
 			return s
 		}
 		f.hand++
@@ -134,3 +148,6 @@ func (f *openFiles) take(s *segment) {
 	f.held = f.held[:last]
 	s.slot = -1
 }
+
+// unread reports whether only openFiles holds the segment.
+func (s *segment) unread() bool { return s.refs.Load() == 1 }

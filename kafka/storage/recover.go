@@ -198,7 +198,7 @@ func (l *Log) load(ctx context.Context, clean bool) (loaded, error) {
 		}
 	}
 	for _, f := range files[:len(files)-1] {
-		found.list = append(found.list, newClosedSegment(f.base, f.path, l.cfg.files))
+		found.list = append(found.list, newClosedSegment(f.base, f.end(), f.path, l.cfg.files))
 	}
 	found.list = append(found.list, newSegment(last.base, last.path, file))
 	l.tellTimes(found, files, folder.ModTime())

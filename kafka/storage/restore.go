@@ -285,7 +285,7 @@ func (l *Log) putActive(next *segment, end int64) (replaced *segment) {
 	if kept < len(list) {
 		return last
 	}
-	last.close(l.cfg.files)
+	last.close(next.base, l.cfg.files)
 	return nil
 }
 

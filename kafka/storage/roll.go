@@ -157,7 +157,7 @@ func (l *Log) roll(list segments, end int64) (*segment, error) {
 	copy(grown, list)
 	grown[len(list)] = next
 	l.segments.Store(&grown)
-	active.close(l.cfg.files)
+	active.close(end, l.cfg.files)
 	return next, nil
 }
 

@@ -55,10 +55,15 @@ type segment struct {
 	// segment's, as a sync that began before a roll may still come to its turn.
 	shortened atomic.Bool
 
+	// suspect says that its file did not give what is in the log: what is read
+	// from it is tried before it is answered with.
+	suspect atomic.Bool
+
 	first, last moment // of its appends; guarded by the log's mu
 
 	mu    sync.Mutex // opening, and what decides on it
 	files *openFiles // nil while it is active
+	end   int64      // offset behind its last byte; set before files
 	gone  bool       // deleted or closed for good: not to be opened again
 	slot  int        // place in files, -1 when it is not held there; guarded by files.mu
 }
@@ -75,8 +80,8 @@ func newSegment(base int64, path string, file vfs.File) *segment {
 
 // newClosedSegment returns a closed segment, whose file is opened when somebody
 // reads it.
-func newClosedSegment(base int64, path string, files *openFiles) *segment {
-	return &segment{base: base, path: path, files: files, slot: -1}
+func newClosedSegment(base, end int64, path string, files *openFiles) *segment {
+	return &segment{base: base, end: end, path: path, files: files, slot: -1}
 }
 
 // acquire holds the segment if its file is open, as that of an active segment
@@ -93,11 +98,12 @@ func (s *segment) acquire() bool {
 	}
 }
 
-// hold holds the segment and opens its file if need be. The error is errGone, or
-// that of opening. It takes no lock and allocates nothing when the file is open.
-func (s *segment) hold() error {
+// hold holds the segment and opens its file if need be, or only if there is room
+// for it: then the error is [ErrNoRoom]. Other errors are errGone, and that of
+// opening. It takes no lock and allocates nothing when the file is open.
+func (s *segment) hold(ifRoom bool) error {
 	if !s.acquire() {
-		return s.open()
+		return s.open(ifRoom)
 	}
 	if !s.used.Load() { // mostly is: readers do not fight for its cache line
 		s.used.Store(true)
@@ -105,8 +111,9 @@ func (s *segment) hold() error {
 	return nil
 }
 
-// open opens the file of a closed segment and holds it.
-func (s *segment) open() error {
+// open opens the file of a closed segment and holds it. A file that is shorter
+// than it was is suspect: somebody has cut it.
+func (s *segment) open(ifRoom bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gone {
@@ -115,10 +122,21 @@ func (s *segment) open() error {
 	if s.acquire() {
 		return nil // another reader was faster
 	}
+	if ifRoom && !s.files.hasRoom() {
+		return ErrNoRoom
+	}
 	file, err := s.files.open(s.path)
 	if err != nil {
 		return err
 	}
+	info, err := file.Stat()
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	if info.Size() < s.end-s.base {
+		s.suspect.Store(true)
+	}
+	s.files.opened.Add(1)
 	s.file = file   // seen by nobody before refs says that it is there
 	s.refs.Store(2) // the caller's and that of files
 	s.files.add(s)
@@ -132,15 +150,19 @@ func (s *segment) release() {
 	file := s.file // with refs at 0 another may be opened at once
 	if s.refs.Add(-1) == 0 {
 		_ = file.Close()
+		if s.files != nil { // set for good by now
+			s.files.opened.Add(-1)
+		}
 	}
 }
 
-// close makes an active segment a closed one: the log's hold goes over to files.
-// The caller holds the log's mu.
-func (s *segment) close(files *openFiles) {
+// close makes an active segment a closed one that ends at end: the log's hold
+// goes over to files. The caller holds the log's mu.
+func (s *segment) close(end int64, files *openFiles) {
 	s.mu.Lock()
-	s.files = files
+	s.end, s.files = end, files
 	s.mu.Unlock()
+	files.opened.Add(1)
 	files.add(s)
 }
 
