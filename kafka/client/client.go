@@ -39,6 +39,9 @@ var (
 	// was awaited. A broker does so when it finds a request malformed or does
 	// not know its type.
 	ErrPeerClosed = errors.New("connection closed by the peer")
+	// ErrCutOff is the [ErrPeerClosed] of a peer that had sent a part of its
+	// answer. A broker does so when it stops, or cannot read what it answers with.
+	ErrCutOff = fmt.Errorf("%w in the middle of an answer", ErrPeerClosed)
 	// ErrClosed says that the connection was closed by [Conn.Close].
 	ErrClosed = errors.New("connection is closed")
 	// ErrArgument says that a request was refused before it was sent.

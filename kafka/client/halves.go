@@ -209,6 +209,8 @@ func (c *Conn) readError(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return err
+	case errors.Is(err, syscall.ECONNRESET) && r.have == len(r.head):
+		return fmt.Errorf("%w: it stopped or cannot go on (then the broker's log says why): %w", ErrCutOff, err)
 	case errors.Is(err, syscall.ECONNRESET):
 		return fmt.Errorf("read of an answer: %w: it stopped or refused a request (then the broker's log says why), or is not a broker", err)
 	case !errors.Is(err, io.EOF):
@@ -219,5 +221,5 @@ func (c *Conn) readError(err error) error {
 		return fmt.Errorf("%w: it sent %q and closed", ErrNotBroker, r.head[:r.have])
 	}
 	size := binary.BigEndian.Uint32(r.head[:])
-	return fmt.Errorf("%w after %d of the %d bytes of its answer: it stopped, or is not a broker", ErrPeerClosed, r.got+wire.CodeSize, size)
+	return fmt.Errorf("%w, after %d of its %d bytes: it stopped or cannot go on (then the broker's log says why), or is not a broker", ErrCutOff, r.got+wire.CodeSize, size)
 }

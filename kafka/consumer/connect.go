@@ -16,6 +16,10 @@ const (
 	maxBackoff = 5 * time.Second
 )
 
+// maxCutOffs is how many answers in a row a broker may break off until that is an
+// error: one that stops does so once, and one that cannot read its log each time.
+const maxCutOffs = 5
+
 // prepare sees to it that a request can be sent: it waits where that is due,
 // connects, and follows the policy of resetting.
 func (s *Stream) prepare(ctx context.Context) error {
@@ -133,7 +137,9 @@ func (s *Stream) lost(ctx context.Context, err error) error {
 	s.lastErr = err
 	// A broker of Kafka 0.7 closes the connection on a request that it does not
 	// know. One that has answered a WaitFetch before has other reasons.
-	unknown := len(s.asked) > 0 && s.asked[0].wait && !s.waitKnown && errors.Is(err, client.ErrPeerClosed)
+	cutOff := len(s.asked) > 0 && errors.Is(err, client.ErrCutOff)
+	unknown := len(s.asked) > 0 && s.asked[0].wait && !s.waitKnown && !cutOff && errors.Is(err, client.ErrPeerClosed)
+	at := s.end()
 	s.noWait = unknown
 	s.disconnect()
 	s.cfg.Logger.Warn("connection ended", "broker", s.cfg.Broker, "error", err, "wait fetch", !s.noWait)
@@ -144,11 +150,19 @@ func (s *Stream) lost(ctx context.Context, err error) error {
 	case !unknown: // else it is no loss, but how one learns what the broker knows
 		s.tellDisconnected(err)
 	}
+	if cutOff {
+		s.cutOffs++
+	}
 	switch {
 	case ctx.Err() != nil:
 		return s.ended(ctx)
 	case !unknown:
 		s.delay()
+	}
+	if s.cutOffs == maxCutOffs {
+		s.cutOffs = 0
+		return s.errorf("broker %s has broken off %d answers in a row to a fetch at offset %d: it cannot read its log there: %w",
+			s.cfg.Broker, maxCutOffs, at, err)
 	}
 	return nil
 }

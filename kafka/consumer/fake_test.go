@@ -28,6 +28,9 @@ type fakeBroker struct {
 	cut func(offset int64, n int) int
 	// code, if set, is asked before a fetch is answered.
 	code func(offset int64) wire.Code
+	// breakOff, if set, is asked whether to hang up before the last byte of an
+	// answer to a fetch.
+	breakOff func(offset int64) bool
 
 	mu       sync.Mutex
 	changed  *sync.Cond
@@ -124,10 +127,32 @@ func (f *fakeBroker) serve(nc net.Conn) {
 		if answer == nil {
 			return
 		}
-		if _, err := nc.Write(answer); err != nil {
+		broken := f.breaksOff(frame)
+		if broken {
+			answer = answer[:len(answer)-1]
+		}
+		if _, err := nc.Write(answer); err != nil || broken {
 			return
 		}
 	}
+}
+
+func (f *fakeBroker) breaksOff(frame []byte) bool {
+	typ, body, err := wire.SplitRequest(frame)
+	if f.breakOff == nil || err != nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch typ {
+	case wire.TypeFetch:
+		e, _ := wire.ParseFetch(body)
+		return f.breakOff(e.Offset)
+	case wire.TypeWaitFetch:
+		m, _ := wire.ParseWaitFetch(nil, body)
+		return f.breakOff(m.Fetches[0].Offset)
+	}
+	return false
 }
 
 // handle answers one request; nil hangs up.

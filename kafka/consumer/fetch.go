@@ -114,7 +114,7 @@ func (s *Stream) receive(ctx context.Context) (complete bool, err error) {
 	}
 	a := s.asked[0]
 	s.asked = append(s.asked[:0], s.asked[1:]...)
-	s.backoff = 0
+	s.backoff, s.cutOffs = 0, 0
 	s.waitKnown = s.waitKnown || a.wait
 	payload := s.buf[len(s.tail):]
 	s.buf = s.buf[:len(s.tail)]
@@ -145,7 +145,7 @@ func (s *Stream) receive(ctx context.Context) (complete bool, err error) {
 	}
 	s.dropAhead()
 	s.beQuiet(quietInterval)
-	return false, s.errorf("fetch at offset %d: %w", a.offset, code)
+	return false, s.errorf("broker %s: fetch at offset %d: %w", s.cfg.Broker, a.offset, code)
 }
 
 // take joins the payload of an answer to the tail and cuts what there is then

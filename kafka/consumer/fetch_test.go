@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kafkalab/kafka/client"
 	"kafkalab/kafka/consumer"
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/wire"
@@ -392,6 +394,43 @@ func TestReconnect(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), f.addr) {
 		t.Errorf("error %v", err)
 	}
+}
+
+// TestAnswersBrokenOff: a broker that breaks off each answer from some offset on
+// is no reason to try for ever. A further call tries again.
+func TestAnswersBrokenOff(t *testing.T) {
+	const n = 20
+	bad := int64(len(encode(0, 10, numbered)))
+	times, healed := 0, false
+	f := newFake(t, func(f *fakeBroker) {
+		f.log = encode(0, n, numbered)
+		f.cut = func(offset int64, n int) int {
+			if offset < bad {
+				return int(bad - offset)
+			}
+			return n
+		}
+		f.breakOff = func(offset int64) bool {
+			if offset < bad || healed {
+				return false
+			}
+			times++
+			return true
+		}
+	})
+	s := open(t, f.addr, nil)
+	at := expect(t, s, 0, 10, numbered, 0)
+	_, err := s.Next(testContext(t))
+	if !errors.Is(err, client.ErrCutOff) || !strings.Contains(err.Error(), fmt.Sprintf("consume t-0: broker %s has broken off 5 answers in a row to a fetch at offset %d", f.addr, bad)) {
+		t.Errorf("at %d: %v", at, err)
+	}
+	f.mu.Lock()
+	if times != 5 {
+		t.Errorf("it was asked %d times", times)
+	}
+	healed = true
+	f.mu.Unlock()
+	expect(t, s, 10, n-10, numbered, at)
 }
 
 // TestB06PeerThatIsNoBroker: the error says what the peer is not, and where it is

@@ -65,6 +65,7 @@ type Stream struct {
 type connects struct {
 	backoff   time.Duration
 	lastErr   error // why the last connection ended or could not be made
+	cutOffs   int   // answers in a row that the broker has broken off
 	waitKnown bool  // the broker has answered a WaitFetch
 	noWait    bool  // this connection's broker seems not to know WaitFetch
 	down      bool  // the application was told that the connection is lost
