@@ -68,8 +68,10 @@ type conn struct {
 	produces []wire.Produce
 	fetches  []wire.Fetch
 	parts    []part
-	parked   []byte // body of a WaitFetch that waits
-	watch    watch
+	// postponed is the entry that the next answer to several begins with.
+	postponed int
+	parked    []byte // body of a WaitFetch that waits
+	watch     watch
 }
 
 func (s *Server) newConn(tcp *net.TCPConn) (*conn, error) {

@@ -45,45 +45,69 @@ func (c *conn) multiFetch(body []byte, _ int) error {
 
 // readParts looks up what c.fetches ask for, and leaves it in c.parts.
 // sendParts or releaseParts must follow.
+//
+// An answer keeps the files open that it is sent from, and a peer that does not
+// read it keeps the answer. So it holds more than one closed segment only while
+// there is room for them; further entries are answered with empty sets, and the
+// first of those comes first in the next answer (fault B05).
 func (c *conn) readParts() {
-	left := maxAnswerBytes - wire.CodeSize - len(c.fetches)*wire.ResponseHeaderSize
-	for i := range c.fetches {
-		p := c.readPart(&c.fetches[i], left)
+	n := len(c.fetches)
+	first, closed, full := 0, false, false
+	if c.postponed < n {
+		first = c.postponed
+	}
+	c.postponed = 0
+	c.parts = append(c.parts, make([]part, n)...)
+	left := maxAnswerBytes - wire.CodeSize - n*wire.ResponseHeaderSize
+	for k := range n {
+		i := (first + k) % n
+		p, postponed := c.readPart(&c.fetches[i], left, closed)
 		left -= p.slice.Len()
-		c.parts = append(c.parts, p)
+		closed = closed || p.slice.Closed()
+		if postponed && !full {
+			c.postponed, full = i, true
+		}
+		c.parts[i] = p
 	}
 }
 
 // readPart looks one entry up. A log that is not there, for a partition that
 // could be, reads as empty, whatever the offset (Kafka 0.7.1): a fetch never
-// makes a topic.
-func (c *conn) readPart(f *wire.Fetch, limit int) part {
+// makes a topic. more says that there is a closed segment in the answer already;
+// the entry may be postponed then.
+func (c *conn) readPart(f *wire.Fetch, limit int, more bool) (_ part, postponed bool) {
 	log, code := c.srv.lookup(f.Topic, f.Partition)
 	switch {
 	case code != wire.CodeNone:
-		return part{code: code}
+		return part{code: code}, false
 	case f.MaxBytes < 0:
-		return part{code: wire.CodeUnknown}
+		return part{code: wire.CodeUnknown}, false
 	case log == nil:
-		return part{}
+		return part{}, false
 	}
-	slice, err := log.Read(f.Offset, min(int(f.MaxBytes), limit))
+	read := (*storage.Log).Read
+	if more {
+		read = (*storage.Log).ReadMore
+	}
+	slice, err := read(log, f.Offset, min(int(f.MaxBytes), limit))
 	switch {
+	case err == storage.ErrNoRoom:
+		return part{}, true
 	case err == nil && slice.Len() == 0:
 		slice.Release()
-		return part{}
+		return part{}, false
 	case err == nil:
-		return part{slice: slice, metrics: c.srv.metrics.topic(log)}
+		return part{slice: slice, metrics: c.srv.metrics.topic(log)}, false
 	case errors.Is(err, storage.ErrOffsetOutOfRange):
-		return part{code: wire.CodeOffsetOutOfRange}
+		return part{code: wire.CodeOffsetOutOfRange}, false
 	case errors.Is(err, storage.ErrNoSuchTopic):
-		return part{} // deleted since the lookup
+		return part{}, false // deleted since the lookup
 	}
 	c.storageFailed("read", f.Topic, f.Partition, err, "offset", f.Offset)
 	if errors.Is(err, storage.ErrOutOfService) {
-		return part{code: wire.CodeOutOfService}
+		return part{code: wire.CodeOutOfService}, false
 	}
-	return part{code: wire.CodeUnknown}
+	return part{code: wire.CodeUnknown}, false
 }
 
 // lookup finds a partition's log. The log is nil, with no code, when the
@@ -132,7 +156,8 @@ func (c *conn) sendParts(several bool) error {
 			f := &c.fetches[i]
 			err = fmt.Errorf("send %d bytes from offset %d on: %w", p.slice.Len(), f.Offset, err)
 			if fromDisk(err) {
-				c.storageFailed("read", f.Topic, f.Partition, err, "offset", f.Offset)
+				p.slice.Distrust() // the next answer is an error, if this was one
+				c.storageFailed("read", f.Topic, f.Partition, err, "offset", f.Offset, "segment", p.slice.Path())
 			}
 			return err
 		}

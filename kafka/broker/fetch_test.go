@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"kafkalab/kafka/broker"
+	"kafkalab/kafka/consumer"
 	"kafkalab/kafka/kafkatest"
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/wire"
@@ -138,6 +139,60 @@ func TestSegmentShorterThanExpected(t *testing.T) {
 		}
 		if said := log.String(); !strings.Contains(said, `level=ERROR msg="read failed"`) || !strings.Contains(said, "topic=a partition=0") || !strings.Contains(said, "from offset 0 on") {
 			t.Errorf("the log does not say what could not be read:\n%s", said)
+		}
+	}
+}
+
+// TestClosedSegmentCut: the broker breaks off an answer at most once because of a
+// closed segment that somebody has cut. After that it gives what is left of it,
+// and behind that an error; the log names the file, and a consumer ends with an
+// error that says where.
+func TestClosedSegmentCut(t *testing.T) {
+	for _, option := range []kafkatest.Option{func(*broker.Config) {}, copying} {
+		var log sharedBuffer
+		b := kafkatest.Start(t, option, func(c *broker.Config) {
+			c.Storage.SegmentBytes = 50_000
+			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		})
+		all := fill(t, b, random(t), "a", 1<<20)
+		path := filepath.Join(b.Config.LogDir, "a-0", strings.Repeat("0", 20)+".kafka")
+		if err := os.Truncate(path, 1000); err != nil {
+			t.Fatal(err)
+		}
+		p := dial(t, b)
+		p.send(fetch("a", 0, 0, 2000))
+		if got := p.rest(); len(got) > wire.ResponseHeaderSize+1000 {
+			t.Errorf("%d bytes came from a file of 1000", len(got))
+		}
+		p = dial(t, b)
+		p.send(fetch("a", 0, 0, 2000))
+		p.want(wire.CodeNone, all[:1000])
+		p.send(fetch("a", 0, 1000, 2000))
+		p.want(wire.CodeUnknown, nil)
+		if said := log.String(); !strings.Contains(said, "segment="+path) || !strings.Contains(said, "topic=a partition=0 offset=0") {
+			t.Errorf("the log does not name the file:\n%s", said)
+		}
+		eventually(t, "the log names it each time", func() bool { // but one line a second at most
+			p.send(fetch("a", 0, 1000, 2000))
+			p.want(wire.CodeUnknown, nil)
+			said := log.String()
+			return strings.Contains(said, "segment "+path+" does not give") && strings.Contains(said, "topic=a partition=0 offset=1000")
+		})
+
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		s, err := consumer.OpenPartition(ctx, consumer.PartitionConfig{Broker: b.HostPort(), Topic: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for err == nil {
+			_, err = s.Next(ctx)
+		}
+		if !errors.Is(err, wire.CodeUnknown) || !strings.Contains(err.Error(), "consume a-0: broker "+b.HostPort()+": fetch at offset 1000: ") {
+			t.Errorf("the consumer ends with %v", err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"kafkalab/kafka/broker"
 	"kafkalab/kafka/kafkatest"
+	"kafkalab/kafka/wire"
 )
 
 // TestB05FewFiles: with hardly any descriptors left the broker refuses
@@ -83,6 +84,87 @@ func TestB05FewFiles(t *testing.T) {
 	}
 	if after := listing(t, filepath.Join(b.Config.LogDir, "a-0")); bytes.Count(after, []byte("\n")) != bytes.Count(before, []byte("\n")) {
 		t.Errorf("files of partition 0 are now\n%s, before\n%s", after, before)
+	}
+}
+
+// TestB05FilesOfAnAnswer: an answer holds no more closed segments than may be
+// open; the other entries come as empty sets, and first in the answers that
+// follow, so that all come to their turn. A WaitFetch does not wait then.
+func TestB05FilesOfAnAnswer(t *testing.T) {
+	const segments, room = 20, 3
+	b := kafkatest.Start(t, func(c *broker.Config) {
+		c.Storage.SegmentBytes, c.Storage.OpenSegments = 1, room
+	})
+	p := dial(t, b)
+	var all []byte
+	for i := range segments {
+		p.send(produce("a", 0, entry(string(rune('a'+i)))))
+		p.barrier()
+		all = append(all, entry(string(rune('a'+i)))...)
+	}
+	const size = 10
+	for _, wait := range []bool{false, true} {
+		var entries []wire.FetchEntry
+		for i := range segments {
+			entries = append(entries, wire.FetchEntry{Topic: "a", Offset: int64(i * size), MaxBytes: size})
+		}
+		got := map[int64]bool{}
+		for round := 1; len(entries) > 0; round++ {
+			if round > segments/room+1 {
+				t.Fatalf("wait %v: %d entries are left in round %d", wait, len(entries), round)
+			}
+			if wait {
+				p.send(wire.AppendWaitFetch(nil, entries, 30_000, segments*size))
+			} else {
+				p.send(wire.AppendMultiFetch(nil, entries))
+			}
+			code, payload := p.answer()
+			results, err := wire.ParseFetchResults(nil, payload, len(entries))
+			if code != wire.CodeNone || err != nil {
+				t.Fatal(code, err)
+			}
+			var left []wire.FetchEntry
+			for i, r := range results {
+				at := entries[i].Offset
+				switch {
+				case r.Code == wire.CodeNone && len(r.Set) == 0:
+					left = append(left, entries[i])
+				case r.Code != wire.CodeNone || !bytes.Equal(r.Set, all[at:at+size]):
+					t.Fatalf("offset %d: %v %x", at, r.Code, r.Set)
+				default:
+					got[at] = true
+				}
+			}
+			if len(entries)-len(left) > room+1 { // and the active one
+				t.Errorf("wait %v: an answer from %d segments", wait, len(entries)-len(left))
+			}
+			entries = left
+		}
+		if len(got) != segments {
+			t.Errorf("wait %v: %d segments came", wait, len(got))
+		}
+	}
+	// Of those that ask for all each time, none is forgotten.
+	var entries []wire.FetchEntry
+	for i := range segments {
+		entries = append(entries, wire.FetchEntry{Topic: "a", Offset: int64(i * size), MaxBytes: size})
+	}
+	got := map[int]bool{}
+	for range segments/room + 1 {
+		p.send(wire.AppendMultiFetch(nil, entries))
+		_, payload := p.answer()
+		results, err := wire.ParseFetchResults(nil, payload, len(entries))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range results {
+			got[i] = got[i] || len(r.Set) == size
+		}
+	}
+	for i := range segments {
+		if !got[i] {
+			t.Errorf("entry %d never came", i)
+		}
 	}
 }
 
