@@ -37,7 +37,8 @@
 // The last segment of each log is walked after an unclean stop, and after a
 // clean one when it is not as that left it. Closed segments are not: they were
 // synced before the next one was made. Only after a sync does the recovered end
-// become the watermark.
+// become the watermark. What the disk holds behind that end, written before the
+// size of the file was, is cleared, so that a later crash does not show it.
 //
 //	crash                                     on disk                            next start
 //	before a write                            the log as it was                  nothing to do

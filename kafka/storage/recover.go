@@ -206,7 +206,8 @@ func (l *Log) load(ctx context.Context, clean bool) (loaded, error) {
 }
 
 // recover walks the last segment, cuts it at the first bad message, and makes
-// what is left safe. A segment that is sound is not written to (fault B07).
+// what is left safe. Nothing of a segment that is sound changes, nor does its
+// time (fault B07).
 //
 // The sync comes before anybody sees the end: what was read just now may have
 // come from a page cache that a process outlives and a machine does not.
@@ -235,7 +236,12 @@ func (l *Log) recover(ctx context.Context, file vfs.File, f segmentFile, unsynce
 			l.cfg.Hooks.cut(l, end, f.size-s.pos)
 		}
 	}
-	err = file.Sync()
+	if damage == nil {
+		err = l.clearBehind(file, f)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
 	if err == nil {
 		// The folder entry of the last segment may not be safe either.
 		err = l.cfg.FS.SyncDir(l.dir)
@@ -254,4 +260,17 @@ func (l *Log) recover(ctx context.Context, file vfs.File, f segmentFile, unsynce
 		return loaded{}, found.stop.err // says nothing about the log (fault B05)
 	}
 	return found, nil
+}
+
+// clearBehind clears what the disk may hold behind the end of a segment that is
+// whole, by a cut to the size that it has. A machine that loses its power may have
+// written messages to the last block and not the size of the file with them.
+// Nobody sees those, but when later appends make the file longer, and the power is
+// lost once more, they would stand where the later ones were not written yet:
+// whole messages from before the last recovery. A true cut does that by itself.
+func (l *Log) clearBehind(file vfs.File, f segmentFile) error {
+	if err := file.Truncate(f.size); err != nil {
+		return err
+	}
+	return l.cfg.FS.SetTime(f.path, f.written) // no append (fault B07)
 }
