@@ -173,6 +173,10 @@ type model struct {
 	cfg    Config
 	m      *Manager
 
+	// retries is what a restorer knows. The model has its turn itself: one in a
+	// goroutine of its own might bring a log back before the model has looked.
+	retries map[*Log]*retry
+
 	partitions int32 // of topics that nobody created
 
 	openedWall    time.Time // when the manager was opened
@@ -235,6 +239,7 @@ func (m *model) randomConfig() Config {
 	oneOf := func(values ...int64) int64 { return values[m.rng.IntN(len(values))] }
 	cfg := Config{
 		Clock:             m.clock,
+		noRestorer:        true, // the model does its work
 		SegmentBytes:      oneOf(1, 200, 1000, 1000, 4000, 1<<20),
 		FlushMessages:     int(oneOf(0, 0, 1, 5)),
 		RollInterval:      time.Duration(oneOf(0, 0, int64(time.Hour))),

@@ -237,6 +237,7 @@ func (m *model) tryOpen() (err error) {
 	cfg := m.cfg
 	cfg.FS = m.wrap(m.mem)
 	m.openedWall, m.openedElapsed = m.clock.Now(), m.clock.Elapsed()
+	m.retries = map[*Log]*retry{}
 	m.withLimit(func(ctx context.Context) { m.m, err = Open(ctx, testDir, cfg) })
 	return err
 }

@@ -170,7 +170,7 @@ func (m *model) restore(l *Log, byClock bool) bool {
 		}
 		if byClock {
 			m.clock.Advance(maxRestoreWait)
-			time.Sleep(10 * time.Microsecond) // the restorer has its turn
+			m.restoreDue()
 			continue
 		}
 		m.withLimit(func(ctx context.Context) {
@@ -180,6 +180,11 @@ func (m *model) restore(l *Log, byClock bool) bool {
 		})
 	}
 	return true
+}
+
+// restoreDue does what the restorer does when it wakes up.
+func (m *model) restoreDue() {
+	m.withLimit(func(ctx context.Context) { m.m.restoreDue(ctx, m.retries) })
 }
 
 // cut forgets what is behind an offset.

@@ -91,7 +91,9 @@ func (m *model) passTime() {
 	}
 	d := m.randomAge()
 	m.note("%v go by", d)
+	m.restoreDue() // the restorer has noticed what is out of service before
 	m.clock.Advance(d)
+	m.restoreDue()
 }
 
 // waitFlushedByTime lets time go by until everything is flushed.

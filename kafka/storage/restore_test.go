@@ -237,3 +237,30 @@ func TestCloseWhileRestoring(t *testing.T) {
 	g.pass(t, nil)
 	m.timers.Wait()
 }
+
+// TestTroubleAfterRestoring: a log that goes out of service again as soon as an
+// attempt has brought it back gets the patience that the first trouble got.
+func TestTroubleAfterRestoring(t *testing.T) {
+	fsys, c := newTestFS()
+	m, l := openTopic(t, fsys, Config{Clock: c, noRestorer: true})
+	mustAppend(t, l, []byte("a"))
+	mustFlush(t, l)
+	mustAppend(t, l, []byte("b"))
+	failSync(t, fsys, l)
+	fsys.SetHook(func(op vfs.Op) error {
+		if op.Kind == vfs.OpTruncate { // of the old segment: the log is back in service
+			_ = l.fail(stop{mend: mendRewrite, err: syscall.EIO}) // the log keeps it
+		}
+		return nil
+	})
+	retries := map[*Log]*retry{l: {attempts: patientAttempts, wait: maxRestoreWait, due: c.Elapsed()}}
+	next := m.restoreDue(testContext(t), retries)
+	fsys.SetHook(nil)
+	if l.OutOfService() == nil {
+		t.Fatal("the log did not come back, or did not fail again")
+	}
+	if r := retries[l]; r == nil || r.attempts != 0 || r.wait != firstRestoreWait || next != firstRestoreWait {
+		t.Errorf("%+v is known of the new trouble, next attempt in %v", r, next)
+	}
+	mustRestore(t, m)
+}

@@ -64,7 +64,7 @@ func (m *Manager) restoreDue(ctx context.Context, retries map[*Log]*retry) time.
 		r := retries[l]
 		switch {
 		case r == nil:
-			retries[l] = &retry{wait: firstRestoreWait, due: now + firstRestoreWait}
+			retries[l] = newRetry(now)
 		case r.due <= now:
 			due = append(due, l)
 		}
@@ -73,7 +73,12 @@ func (m *Manager) restoreDue(ctx context.Context, retries map[*Log]*retry) time.
 	forEach(len(due), parallelRestores, func(i int) { errs[i] = due[i].restore(ctx, retries[due[i]].attempts+1) })
 	now = m.cfg.Clock.Elapsed()
 	for i, l := range due {
-		if errs[i] != nil && ctx.Err() == nil {
+		switch {
+		case errs[i] == nil:
+			// If it is out of service again by now, that is another trouble, which
+			// gets all its attempts.
+			retries[l] = newRetry(now)
+		case ctx.Err() == nil:
 			retries[l].failed(m.cfg.Logger, now, errs[i])
 		}
 	}
@@ -86,6 +91,11 @@ func (m *Manager) restoreDue(ctx context.Context, retries map[*Log]*retry) time.
 		next = min(next, r.due-now)
 	}
 	return max(next, 0)
+}
+
+// newRetry returns what is known of a log that has just gone out of service.
+func newRetry(now time.Duration) *retry {
+	return &retry{wait: firstRestoreWait, due: now + firstRestoreWait}
 }
 
 // failed notes that an attempt failed. A reason is logged once.
