@@ -215,6 +215,9 @@ func killed(n *node, copies map[*node]*node) *node {
 	}
 	c := &node{name: n.name, mtime: n.mtime, data: slices.Clone(n.data), safe: slices.Clone(n.safe), dirtyLow: n.dirtyLow, dirtyHigh: n.dirtyHigh}
 	copies[n] = c
+	for _, s := range n.syncing { // the process ends before it knows, and the next one may sync that again
+		c.touch(s.low, s.high)
+	}
 	if n.isDir() {
 		c.entries, c.synced = map[string]*node{}, map[string]*node{}
 		for name, child := range n.entries {

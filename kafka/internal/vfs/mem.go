@@ -40,6 +40,7 @@ type node struct {
 	// (exclusive) is where the two may differ.
 	data, safe          []byte
 	dirtyLow, dirtyHigh int
+	syncing             []*span // what syncs under way have taken off that
 }
 
 func (n *node) isDir() bool { return n.entries != nil }

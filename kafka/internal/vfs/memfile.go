@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -93,7 +94,14 @@ func (f *memFile) Sync() error {
 	low, high, size := f.node.dirtyLow, f.node.dirtyHigh, len(f.node.data)
 	f.node.dirtyLow, f.node.dirtyHigh = 0, 0
 	content := append([]byte(nil), f.node.data[min(low, size):min(high, size)]...)
+	taken := &span{low, high}
+	f.node.syncing = append(f.node.syncing, taken)
 	f.fs.mu.Unlock()
+	defer func() {
+		f.fs.mu.Lock()
+		defer f.fs.mu.Unlock()
+		f.node.syncing = slices.DeleteFunc(f.node.syncing, func(s *span) bool { return s == taken })
+	}()
 
 	if err := f.fs.ask(Op{Kind: OpSync, Path: f.path}); errors.Is(err, ErrSyncLost) {
 		return nil
@@ -101,11 +109,14 @@ func (f *memFile) Sync() error {
 		return pathError("sync", f.path, err)
 	}
 	f.fs.mu.Lock()
-	defer f.fs.mu.Unlock()
 	f.node.safe = resized(f.node.safe, size)
 	copy(f.node.safe[min(low, size):], content)
+	f.fs.mu.Unlock()
 	return nil
 }
+
+// span is bytes low to high (exclusive) of a file.
+type span struct{ low, high int }
 
 func (f *memFile) Stat() (fs.FileInfo, error) {
 	f.fs.mu.Lock()

@@ -387,3 +387,41 @@ func TestHook(t *testing.T) {
 		t.Error("which operations change the disk")
 	}
 }
+
+// TestKillWithinSync: what a sync was about to make safe when the process ended
+// is made so by one of the next process.
+func TestKillWithinSync(t *testing.T) {
+	m := NewMem(time.Now)
+	f, err := m.Create("/f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("content"), 0); err != nil {
+		t.Fatal(err)
+	}
+	var killed *Mem
+	m.SetHook(func(op Op) error {
+		if op.Kind == OpSync {
+			killed = m.KillClone()
+		}
+		return nil
+	})
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := killed.OpenWrite("/f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	safe, err := killed.OpenUncached("/f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 7)
+	if n, err := safe.ReadAt(got, 0); n != 7 || string(got) != "content" {
+		t.Errorf("%q, %v", got[:n], err)
+	}
+}
