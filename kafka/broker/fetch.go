@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -57,7 +58,8 @@ func (c *conn) readParts() {
 		first = c.postponed
 	}
 	c.postponed = 0
-	c.parts = append(c.parts, make([]part, n)...)
+	c.parts = slices.Grow(c.parts[:0], n)[:n]
+	clear(c.parts)
 	left := maxAnswerBytes - wire.CodeSize - n*wire.ResponseHeaderSize
 	for k := range n {
 		i := (first + k) % n
