@@ -73,15 +73,22 @@ corpus: ## keep 20 small ones of the inputs that "make fuzz" has found of intere
 
 # The same tests as in "make test", at other sizes. Each prints what it did and
 # what was lost; the seed that is printed repeats it (KAFKALAB_SEED).
+# A test: its pattern, its package, how much of it. A name that no test has any
+# more must not pass for a test that passed.
+define torture_test
+$(GO) test -list '$(1)' $(2) | grep -q '^Test' || { echo 'no test $(1) in $(2)'; exit 1; }
+$(3) $(GO) test -count=1 -v -timeout 0 -run '$(1)' $(2)
+endef
+
 torture: setup build ## kill a broker 1000 times, cut its power 300 times, 10 GB through 100 connections, a long model test
 	@echo '== kill -9, $(KILLS) times'
-	KAFKALAB_KILLS=$(KILLS) $(GO) test -count=1 -v -timeout 0 -run '^TestKill$$' ./kafka/kafkatest/torture
+	$(call torture_test,^TestKill$$,./kafka/kafkatest/torture,KAFKALAB_KILLS=$(KILLS))
 	@echo '== loss of power, $(POWERCUTS) times, and a broker that does not flush'
-	KAFKALAB_POWERCUTS=$(POWERCUTS) $(GO) test -count=1 -v -timeout 0 -run '^TestPowerLoss' ./kafka/kafkatest/disktest
+	$(call torture_test,^TestPowerLoss,./kafka/kafkatest/disktest,KAFKALAB_POWERCUTS=$(POWERCUTS))
 	@echo '== $(VOLUME) bytes in and out through 100 connections'
-	KAFKALAB_RESIDENT_BYTES=$(VOLUME) $(GO) test -count=1 -v -timeout 0 -run '^TestResidentMemory$$' ./kafka/broker
+	$(call torture_test,^TestResidentMemory$$,./kafka/broker,KAFKALAB_RESIDENT_BYTES=$(VOLUME))
 	@echo '== the model of a log, $(STEPS) steps'
-	KAFKALAB_STEPS=$(STEPS) $(GO) test -count=1 -v -timeout 0 -run '^TestModel' ./kafka/storage
+	$(call torture_test,^TestModel,./kafka/storage,KAFKALAB_STEPS=$(STEPS))
 
 bench: setup build ## the paper's experiments: figures 4 and 5, a table of ratios (as root, on a quiet machine; up to 25 minutes)
 	@trap './bin/testbed down $(testbed_flag)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \

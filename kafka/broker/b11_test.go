@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"sort"
@@ -27,13 +26,7 @@ const b11Fetches = 10_000
 // to be sent, never more. Without sendfile the same bytes come. So there is
 // nothing that could wait for a timer of TCP.
 func TestB11SystemCalls(t *testing.T) {
-	if _, err := exec.LookPath("strace"); err != nil {
-		const how = "this test needs the package strace: run \"make setup\""
-		if os.Getenv("CI") == "true" {
-			t.Fatal(how)
-		}
-		t.Skip(how)
-	}
+	torture.NeedStrace(t)
 	bin := torture.Build(t)
 	seed := random(t).Uint64()
 	var sums [2][sha256.Size]byte

@@ -18,6 +18,7 @@ import (
 
 	"kafkalab/kafka/client"
 	"kafkalab/kafka/consumer"
+	"kafkalab/kafka/kafkatest/torture"
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/wire"
 )
@@ -36,11 +37,8 @@ const moving = "read,readv,pread64,preadv,preadv2,mmap,sendfile,splice,copy_file
 // (NetDB'11 §3.1, "efficient transfer"): by sendfile, and no byte of a segment
 // file passes through the process. With --sendfile=false the same bytes do.
 func TestFetchSystemCalls(t *testing.T) {
-	needStrace(t)
-	bin := filepath.Join(t.TempDir(), "kafka")
-	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	torture.NeedStrace(t)
+	bin := torture.Build(t)
 	inKernel, byKernel := traceFetches(t, bin, "--sendfile=true")
 	sent := byKernel.bytes + byKernel.streamed
 	if n := inKernel.file["sendfile"]; n < sent || n > sent+maxDiscarded || len(inKernel.sendfileFrom) < 4 {
@@ -66,17 +64,6 @@ func TestFetchSystemCalls(t *testing.T) {
 	sent = byCopy.bytes + byCopy.streamed
 	if n := copied.file["pread64"]; copied.file["sendfile"] != 0 || n < sent || n > sent+maxDiscarded || copied.socket < sent {
 		t.Errorf("without sendfile: of segment files %v, to sockets %d, fetched %d", copied.file, copied.socket, sent)
-	}
-}
-
-func needStrace(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("strace"); err != nil {
-		const how = "this test needs the package strace: run \"make setup\""
-		if os.Getenv("CI") == "true" {
-			t.Fatal(how)
-		}
-		t.Skip(how)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -28,6 +29,19 @@ func Build(t testing.TB) string {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	return bin
+}
+
+// NeedStrace skips a test that watches a process's system calls where strace is
+// missing. In CI it fails.
+func NeedStrace(t testing.TB) {
+	t.Helper()
+	if _, err := exec.LookPath("strace"); err != nil {
+		const how = "this test needs the package strace: run \"make setup\""
+		if os.Getenv("CI") == "true" {
+			t.Fatal(how)
+		}
+		t.Skip(how)
+	}
 }
 
 // Process is a broker in a process of its own. It is killed at the end of the
