@@ -54,9 +54,10 @@ func runLog(ctx context.Context, args []string, std stdio) error {
   kafka log repair data/clicks-0 --dry-run
 `)
 	var d dumpOptions
+	var walk storage.WalkOptions
 	fs.Int64Var(&d.max, "max-messages", 0, "dump: how many messages at most, 0 for all")
-	fs.Int64Var(&d.from, "from-offset", 0, "dump: offset of the message to begin with, in a partition's folder or a segment file")
-	fs.BoolVar(&d.shallow, "shallow", false, "dump: print compressed messages as they are stored, not those inside")
+	fs.Int64Var(&walk.From, "from-offset", 0, "dump: offset of the message to begin with, in a partition's folder or a segment file")
+	fs.BoolVar(&walk.Shallow, "shallow", false, "dump: print compressed messages as they are stored, not those inside")
 	fs.BoolVar(&d.noPayload, "no-payload", false, "dump: leave the payloads out")
 	var r storage.RepairOptions
 	fs.BoolVar(&r.DryRun, "dry-run", false, "repair: change nothing, only say what would be done")
@@ -76,13 +77,12 @@ func runLog(ctx context.Context, args []string, std stdio) error {
 	switch {
 	case d.max < 0:
 		return usagef("--max-messages %d: 0 or more is wanted", d.max)
-	case d.from < 0:
-		return usagef("--from-offset %d: 0 or more is wanted", d.from)
+	case walk.From < 0:
+		return usagef("--from-offset %d: 0 or more is wanted", walk.From)
 	case *limit < 1 || *limit > 1<<31-1:
 		return usagef("--max-decompressed-size %d: 1 byte to 2147483647 are wanted", *limit)
 	}
-	d.json, r.MaxDecompressedBytes = *asJSON, int(*limit)
-	walk := storage.WalkOptions{MaxDecompressedBytes: int(*limit), Shallow: d.shallow, From: d.from}
+	d.json, r.MaxDecompressedBytes, walk.MaxDecompressedBytes = *asJSON, int(*limit), int(*limit)
 	switch action {
 	case "dump":
 		return dumpLog(ctx, path, std.Out, walk, d)
@@ -95,8 +95,7 @@ func runLog(ctx context.Context, args []string, std stdio) error {
 }
 
 type dumpOptions struct {
-	max, from int64
-	shallow   bool
+	max       int64
 	noPayload bool
 	json      bool
 }
@@ -136,8 +135,8 @@ func dumpLog(ctx context.Context, path string, out io.Writer, walk storage.WalkO
 		return dumpText(w, e, opt.noPayload)
 	})
 	wrong := report.Err()
-	if wrong != nil && opt.from > 0 && n == 0 {
-		wrong = fmt.Errorf("no sound message begins at offset %d, give one that dump or verify prints: %w", opt.from, wrong)
+	if wrong != nil && walk.From > 0 && n == 0 {
+		wrong = fmt.Errorf("no sound message begins at offset %d, give one that dump or verify prints: %w", walk.From, wrong)
 	}
 	return errors.Join(w.Flush(), err, wrong)
 }

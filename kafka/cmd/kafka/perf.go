@@ -225,8 +225,8 @@ func (o *perfOptions) check(work string, idleGiven, inFlightGiven bool) error {
 		return usagef("--idle-timeout %v: 0 or more is wanted", o.idleTimeout)
 	case idleGiven && !o.follow:
 		return usagef("--idle-timeout is for --follow: without it the end of the log is the end")
-	case o.fetchSize < 1 || o.fetchSize > client.DefaultMaxResponseBytes:
-		return usagef("--fetch-size %d: 1 to %d are wanted", o.fetchSize, client.DefaultMaxResponseBytes)
+	case o.fetchSize < 1 || o.fetchSize > wire.MaxRequestSize:
+		return usagef("--fetch-size %d: 1 to %d are wanted", o.fetchSize, wire.MaxRequestSize)
 	}
 	if o.acks == producer.AcksNone {
 		return nil
