@@ -72,12 +72,8 @@ func RatesOf(r *resultfile.Result) []Rates {
 		peers := peersOf(s)
 		for _, y := range s.Systems {
 			t.Systems = append(t.Systems, systemRates(r, s, y, t.Limit, peers))
-			for _, a := range validAttempts(r, s, y) {
-				if a.OtherLoad > 0 {
-					t.Busy, t.BusyLoad = t.Busy+1, max(t.BusyLoad, a.OtherLoad)
-				}
-			}
 		}
+		t.Busy, t.BusyLoad = busyAttempts(r, s, extrasView) // that has them all
 		out = append(out, t)
 	}
 	return out

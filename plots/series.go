@@ -17,13 +17,12 @@ const (
 	// windows are joined.
 	stepsPerWindow = 3
 	// gapSeconds is the time without any point after which nothing is known of
-	// the time between. The testbed takes ten points a second, also while a
-	// system stands still.
+	// the time between. The testbed takes at least ten points a second, also
+	// while a system stands still.
 	gapSeconds = 2.0
-	// stepSeconds is the least time between two steps of a curve, a little less
-	// than the testbed leaves between two points. Points that are closer hold
-	// counts that came late: what one of them has more than the other arrived in
-	// the time before both.
+	// stepSeconds is the least time between two steps of a curve. Of points that
+	// are closer the last one stands for all: behind a count that came late, what
+	// the next one has more arrived in the long time before both.
 	stepSeconds = 0.04
 )
 
@@ -31,7 +30,8 @@ const (
 type curve struct {
 	steps []step // strictly growing, from {0, 0}
 	gaps  []gap
-	late  *step // while the curve is made: too soon after the last step
+	late  *step   // while the curve is made: too soon after the last step
+	begun float64 // when the last step was appended, whatever has taken its place since
 }
 
 type step struct{ seconds, messages float64 }
@@ -65,16 +65,16 @@ func newCurve(points []resultfile.Point, work resultfile.Work) curve {
 }
 
 // add appends a step. One too soon after the last step waits for its successor,
-// which stands for it too. But when the last step was itself late, it takes the
-// last one's place: both counts arrived in the long time before.
+// which stands for it too. But when the last step was itself late, one so soon
+// after it takes its place: both counts arrived in the long time before.
 func (c *curve) add(s step) {
 	last := c.steps[len(c.steps)-1]
 	if s.seconds-last.seconds >= stepSeconds {
-		c.steps, c.late = append(c.steps, s), nil
+		c.steps, c.late, c.begun = append(c.steps, s), nil, s.seconds
 		return
 	}
 	c.late = &s
-	if n := len(c.steps); n > 1 && last.seconds-c.steps[n-2].seconds >= 2*stepSeconds {
+	if n := len(c.steps); n > 1 && last.seconds-c.steps[n-2].seconds >= 2*stepSeconds && s.seconds-c.begun < stepSeconds {
 		c.takeLate()
 	}
 }

@@ -60,8 +60,6 @@ func TestProduceIsWhatArrived(t *testing.T) {
 	}
 }
 
-// A system that is fast for the rate of the points gets wider windows instead
-// of a line that shows when the points were taken.
 // Counts that a busy host gives late, and then two of at once, are spread over
 // the time that they were late.
 func TestLateCountsMakeNoSpike(t *testing.T) {
@@ -85,6 +83,29 @@ func TestLateCountsMakeNoSpike(t *testing.T) {
 	}
 }
 
+// A count that came late does not swallow what follows it, however close the
+// points are.
+func TestALateCountEndsWithItself(t *testing.T) {
+	var points []resultfile.Point
+	for k := int64(0); k <= 400; k++ { // 25 ms apart, but for a hole of 100 ms
+		if k >= 101 && k <= 103 {
+			continue
+		}
+		points = append(points, resultfile.Point{Seconds: float64(k) * 0.025, Messages: k * 100, Arrived: k * 100})
+	}
+	c := newCurve(points, resultfile.Produce)
+	if c.messages() != 40_000 {
+		t.Errorf("the curve ends at %v messages", c.messages())
+	}
+	for i := 1; i < len(c.steps); i++ {
+		if a, b := c.steps[i-1], c.steps[i]; a.seconds > 2.7 && b.seconds-a.seconds > 0.08 {
+			t.Errorf("a step from %v to %v", a.seconds, b.seconds)
+		}
+	}
+}
+
+// A system that is fast for the rate of the points gets wider windows instead
+// of a line that shows when the points were taken.
 func TestFewPointsMakeWideWindows(t *testing.T) {
 	c := newCurve(steady(1_000_000, 500_000), resultfile.Produce) // 20 points
 	bs := bands([]curve{c}, 200, 200)
