@@ -2,10 +2,7 @@ package storage
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"strconv"
@@ -29,13 +26,7 @@ type stamp struct{ end, writtenNs int64 }
 const maxMarkerBytes = 256 << 20
 
 // stampOf returns how the last segment of a partition folder looks.
-func (m *Manager) stampOf(last segmentFile) (stamp, error) {
-	info, err := m.cfg.FS.Stat(last.path)
-	if err != nil {
-		return stamp{}, err
-	}
-	return stamp{last.end(), info.ModTime().UnixNano()}, nil
-}
+func stampOf(last segmentFile) stamp { return stamp{last.end(), last.written.UnixNano()} }
 
 // leftAlone reports whether a partition folder is as the clean stop left it.
 // What it cannot find out is left to the opening of the log.
@@ -48,8 +39,8 @@ func (m *Manager) leftAlone(stops cleanStop, f partitionFolder) bool {
 	if err != nil || len(files) == 0 {
 		return false
 	}
-	got, err := m.stampOf(files[len(files)-1])
-	if err == nil && got == want {
+	got := stampOf(files[len(files)-1])
+	if got == want {
 		return true
 	}
 	m.cfg.Logger.Warn("log was changed since the clean stop: its last segment is checked",
@@ -61,22 +52,14 @@ func (m *Manager) leftAlone(stops cleanStop, f partitionFolder) bool {
 // removes it for good before anything else is opened: a crash from now on is
 // unclean.
 func (m *Manager) takeCleanMarker() (cleanStop, error) {
-	path := filepath.Join(m.dir, cleanName)
-	file, err := m.cfg.FS.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	stops, err := readCleanStop(m.cfg.FS, m.dir)
+	if stops == nil || err != nil {
 		return nil, err
 	}
-	b, err := io.ReadAll(io.NewSectionReader(file, 0, maxMarkerBytes))
-	if err := errors.Join(err, file.Close()); err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	if err := m.cfg.FS.Remove(path); err != nil {
+	if err := m.cfg.FS.Remove(filepath.Join(m.dir, cleanName)); err != nil {
 		return nil, err
 	}
-	return parseCleanStop(b), m.cfg.FS.SyncDir(m.dir)
+	return stops, m.cfg.FS.SyncDir(m.dir)
 }
 
 // parseCleanStop reads a marker. A line that is none vouches for nothing.
@@ -120,10 +103,7 @@ func (m *Manager) cleanMarker(logs []*Log) ([]byte, error) {
 		if len(files) == 0 {
 			continue // was removed by somebody
 		}
-		s, err := m.stampOf(files[len(files)-1])
-		if err != nil {
-			return nil, err
-		}
+		s := stampOf(files[len(files)-1])
 		// Not flushed is a log whose topic was about to be deleted.
 		if s.end == l.logEnd.Load() && s.end == l.flushed.Load() {
 			fmt.Fprintf(&b, "%d %d %s\n", s.end, s.writtenNs, filepath.Base(l.dir))

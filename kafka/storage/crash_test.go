@@ -133,8 +133,8 @@ func (w *workload) checkManager(m *Manager) error {
 	return nil
 }
 
-// TestCrashAtEveryStep crashes the machine before each operation that changes
-// the disk: with what was synced alone, and with random parts of the rest.
+// TestCrashAtEveryStep ends the process, or the machine, before each operation
+// that changes the disk: see crashClone.
 func TestCrashAtEveryStep(t *testing.T) {
 	rng := newRand(t)
 	fsys, _ := newTestFS()
@@ -148,13 +148,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 		// The hook must not be asked for the clone's own operations: clones
 		// have none.
 		for i := range 6 {
-			crashed := fsys.Clone() // kill -9
-			switch {
-			case i == 1:
-				crashed = fsys.CrashClone(nil)
-			case i > 1:
-				crashed = fsys.CrashClone(rng)
-			}
+			crashed := crashClone(fsys, i, rng)
 			if err := w.check(crashed); err != nil {
 				t.Errorf("crash %d before step %d, %s %s: %v", i, steps, op.Kind, op.Path, err)
 			}

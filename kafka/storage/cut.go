@@ -144,7 +144,7 @@ func saveRange(ctx context.Context, fsys vfs.FS, from vfs.File, f segmentFile, p
 	// Under another name until it is whole: a crash in between leaves no half
 	// copy that looks like one.
 	temporary := path + temporarySuffix
-	if err := fsys.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := removeIfThere(fsys, temporary); err != nil {
 		return "", err
 	}
 	to, err := fsys.Create(temporary)

@@ -8,7 +8,7 @@
 //	    00000000000000000000.kafka     a segment: a message set, nothing else
 //	    00000000001073741930.kafka     the next one, named by its base offset
 //	    ….kafka.cut-OFFSET             what recovery cut off at OFFSET
-//	    ….kafka.stale                  what was in the way of a roll, and not ours
+//	    ….kafka.stale                  what was in the way of a roll, and not ours; or a repair put aside, as another holds it
 //	    ….kafka.unsynced               a sync of the segment has failed, and it is to be written anew
 //	    ….kafka.replaced-OFFSET        what a repair has put fillers in place of, see [Repair]
 //

@@ -3,7 +3,7 @@ package storage
 import "errors"
 
 // The kinds of error of this package. What is returned wraps one of them and
-// names topic, partition and offset; test with [errors.Is].
+// names topic, partition and offset, but for [ErrNoRoom]; test with [errors.Is].
 var (
 	// ErrOffsetOutOfRange: below the first segment, or above the watermark.
 	ErrOffsetOutOfRange = errors.New("offset out of range")

@@ -39,14 +39,6 @@ type SegmentReport struct {
 // MaxReportedDamage is how many damaged ranges of a file a report lists.
 const MaxReportedDamage = 1000
 
-// DamagedBytes returns the length of all listed ranges together.
-func (r *SegmentReport) DamagedBytes() (n int64) {
-	for _, d := range r.Damaged {
-		n += d.Bytes()
-	}
-	return n
-}
-
 // opener looks into compressed messages.
 type opener struct {
 	maxDecompressed int

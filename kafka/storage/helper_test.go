@@ -42,6 +42,20 @@ func newTestFS() (*vfs.Mem, *clock.Manual) {
 	return vfs.NewMem(c.Now), c
 }
 
+// crashClone returns the file system as the i-th way to end leaves it: first that
+// of the process (kill -9), then that of the machine with what was synced alone,
+// and from then on with random parts of the rest.
+func crashClone(fsys *vfs.Mem, i int, rng *rand.Rand) *vfs.Mem {
+	switch i {
+	case 0:
+		return fsys.KillClone()
+	case 1:
+		return fsys.CrashClone(nil)
+	default:
+		return fsys.CrashClone(rng)
+	}
+}
+
 // open opens the log folder of a test and closes it at the test's end.
 func open(t testing.TB, fsys vfs.FS, cfg Config) *Manager {
 	t.Helper()

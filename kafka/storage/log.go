@@ -20,15 +20,17 @@ import (
 //
 // Locks, in the order in which they are taken:
 //
-//	filesBusy  removing files from the folder, and the folder itself
-//	mu         the tail: appending, rolling, closing; and the list of segments
-//	syncMu     one sync at a time, and with it everything that moves the flushed end
-//	roundMu    who waits for which sync, and whether the log is being restored
-//	watchMu    the watchers
+//	filesBusy     removing files from the folder, and the folder itself
+//	mu            the tail: appending, rolling, closing; and the list of segments
+//	syncMu        one sync at a time, and with it everything that moves the flushed end
+//	roundMu       who waits for which sync, and whether the log is being restored
+//	watchMu       the watchers
+//	segment.mu    opening a closed segment's file
+//	openFiles.mu  which files stay open; after segment.mu
 //
-// Readers take none of them. They load the visible end first and the list of
-// segments after it: a list that is newer than the end still covers it, while
-// an older one might not.
+// Readers take none of them while the file is open. They load the visible end
+// first and the list of segments after it: a list that is newer than the end
+// still covers it, while an older one might not.
 type Log struct {
 	topic     string
 	partition int32

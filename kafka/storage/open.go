@@ -131,8 +131,8 @@ func (m *Manager) load(ctx context.Context) error {
 		}
 		table[l.topic] = t.withLog(l)
 		if l.partition >= t.partitions {
-			m.cfg.Logger.Warn("partition is on disk, but the topic has fewer: it is not served", slog.String("topic", l.topic),
-				slog.Int("partition", int(l.partition)), slog.Int("partitions", int(t.partitions)))
+			m.cfg.Logger.Warn("partition is on disk, but the topic has fewer: it is not served", l.where(),
+				slog.Int("partitions", int(t.partitions)))
 		}
 	}
 	m.publish(table)

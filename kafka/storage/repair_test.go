@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -180,7 +181,7 @@ func TestRepair(t *testing.T) {
 			if r.Mended != test.mended || r.Left != test.left {
 				t.Errorf("dry: %+v", r)
 			}
-			if after := treeOf(t, fsys, testDir); !mapsEqual(before, after) {
+			if after := treeOf(t, fsys, testDir); !maps.Equal(before, after) {
 				t.Errorf("dry run changed something: %q", after)
 			}
 			r, mends := mustRepair(t, fsys, testDir, test.opt)
@@ -206,18 +207,6 @@ func TestRepair(t *testing.T) {
 			}
 		})
 	}
-}
-
-func mapsEqual(a, b map[string]string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for k, v := range a {
-		if w, ok := b[k]; !ok || v != w {
-			return false
-		}
-	}
-	return true
 }
 
 // wantConsumed opens the log and reads it from its beginning to its end, or to
@@ -421,13 +410,7 @@ func TestCrashInRepair(t *testing.T) {
 		}
 		steps++
 		for i := range 6 {
-			crashed := fsys.Clone() // kill -9
-			switch {
-			case i == 1:
-				crashed = fsys.CrashClone(nil)
-			case i > 1:
-				crashed = fsys.CrashClone(rng)
-			}
+			crashed := crashClone(fsys, i, rng)
 			if err := checkRepaired(t, before, crashed, want); err != nil {
 				t.Errorf("crash %d before step %d, %s %s: %v", i, steps, op.Kind, op.Path, err)
 			}

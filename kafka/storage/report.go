@@ -54,8 +54,8 @@ const (
 	CutTail CutKind = "cut"
 	// CutReplaced: a repair has put fillers in its place, see [Repair].
 	CutReplaced CutKind = "replaced"
-	// CutStale: a whole file that was in the way, in which a roll or a repair found
-	// nothing of the log.
+	// CutStale: a whole file that was in the way of a roll and not the log's, or
+	// that a repair has put aside, as another segment holds all of it.
 	CutStale CutKind = "stale"
 )
 

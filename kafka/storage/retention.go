@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"slices"
 	"time"
@@ -163,7 +162,7 @@ func (l *Log) expire() error {
 		bytes += size
 		l.doomed = append(l.doomed, doomedFile{s.path, size})
 	}
-	l.cfg.Logger.Info("segments are beyond their retention", slog.String("topic", l.topic), slog.Int("partition", int(l.partition)),
+	l.cfg.Logger.Info("segments are beyond their retention", l.where(),
 		slog.Int("segments", n), slog.Int64("bytes", bytes), slog.Int64("first_offset", rest[0].base))
 	return err
 }
@@ -222,7 +221,7 @@ func (l *Log) removeDoomed(ctx context.Context) (err error) {
 
 func (l *Log) removeFile(path string) error {
 	// Gone already if only the sync failed the last time.
-	if err := l.cfg.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := removeIfThere(l.cfg.FS, path); err != nil {
 		return err
 	}
 	return l.cfg.files.makeRoom(func() error { return l.cfg.FS.SyncDir(l.dir) })

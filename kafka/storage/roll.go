@@ -10,7 +10,8 @@ import (
 	"kafkalab/kafka/internal/clock"
 )
 
-// staleSuffix stands in the names of files that were in the way of a roll:
+// staleSuffix stands in the names of files that were in the way of a roll, and of
+// those that a repair has put aside, as another segment holds all of them:
 // <segment>.stale, and a number behind it when that name is taken.
 const staleSuffix = ".stale"
 
@@ -206,6 +207,6 @@ func (l *Log) moveAside(name string) error {
 		return err
 	}
 	l.cfg.Logger.Warn("a file that this log did not write was in the way of its next segment and has another name now",
-		slog.String("topic", l.topic), slog.Int("partition", int(l.partition)), slog.String("file", path), slog.String("now", aside))
+		l.where(), slog.String("file", path), slog.String("now", aside))
 	return nil
 }

@@ -141,7 +141,7 @@ func writeTopics(fsys vfs.FS, dir string, table topicTable) error {
 func replaceFile(fsys vfs.FS, dir, name string, content []byte) error {
 	path := filepath.Join(dir, name)
 	temporary := path + temporarySuffix
-	if err := fsys.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := removeIfThere(fsys, temporary); err != nil {
 		return err
 	}
 	file, err := fsys.Create(temporary)
