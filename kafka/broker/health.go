@@ -111,7 +111,10 @@ type health struct {
 }
 
 // health returns whether the broker serves all its partitions, and why not.
-func (s *Server) health() health {
+func (s *Server) health() health { return s.healthWith(s.disk.look()) }
+
+// healthWith is health for who has asked for the room on the disk.
+func (s *Server) healthWith(free room, diskErr error) health {
 	h := health{LogsFound: s.start.found.Load(), LogsOpened: s.start.opened.Load()}
 	if s.stopping.Load() {
 		h.Reasons = append(h.Reasons, "broker is stopping")
@@ -121,7 +124,7 @@ func (s *Server) health() health {
 	if err := s.Err(); err != nil {
 		h.Reasons = append(h.Reasons, err.Error())
 	}
-	if reason := s.roomReason(); reason != "" {
+	if reason := s.roomReason(free, diskErr); reason != "" {
 		h.Reasons = append(h.Reasons, reason)
 	}
 	unnamed := 0
@@ -166,9 +169,8 @@ func (s *Server) startReason() string {
 }
 
 // roomReason says that the disk is full, which is when it has no room for one
-// more message of the largest size, or that it hangs.
-func (s *Server) roomReason() string {
-	room, err := s.disk.look()
+// more message of the largest size, or that it hangs. It wants what the disk said.
+func (s *Server) roomReason(room room, err error) string {
 	switch {
 	case errors.Is(err, errDiskHangs):
 		return fmt.Sprintf("log folder %s: %v", s.cfg.LogDir, err)

@@ -68,7 +68,9 @@ func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
 	s, start := c.s, &c.s.start
-	gauge(descReady, truth(s.health().Ready))
+	room, diskErr := s.disk.look() // once: it may hang
+	h := s.healthWith(room, diskErr)
+	gauge(descReady, truth(h.Ready))
 	gauge(descStartSeconds, start.duration().Seconds())
 	gauge(descFound, float64(start.found.Load()))
 	gauge(descOpened, float64(start.opened.Load()))
@@ -76,32 +78,21 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(descCuts, prometheus.CounterValue, float64(start.cuts.Load()))
 	ch <- prometheus.MustNewConstMetric(descCutBytes, prometheus.CounterValue, float64(start.cutBytes.Load()))
 	gauge(descConnsLimit, float64(s.cfg.MaxConnections))
-	if room, err := s.disk.look(); err == nil {
+	if diskErr == nil {
 		gauge(descDiskFree, float64(room.free))
 		gauge(descDiskSize, float64(room.size))
 	}
-	c.collectLogs(ch, gauge)
+	c.collectLogs(ch, gauge, &h)
 }
 
-func (c *stateCollector) collectLogs(ch chan<- prometheus.Metric, gauge func(*prometheus.Desc, float64)) {
+func (c *stateCollector) collectLogs(ch chan<- prometheus.Metric, gauge func(*prometheus.Desc, float64), h *health) {
 	manager := c.s.opened.Load()
 	if manager == nil {
 		return // the start is not that far
 	}
 	logs := manager.Logs()
-	out, failing := 0, 0
-	for i, l := range logs {
-		inService := l.OutOfService() == nil
-		if !inService {
-			out++
-		}
-		failed := l.AppendFailure() != nil
-		if failed {
-			failing++
-		}
-		if i >= maxPartitionSeries {
-			continue
-		}
+	for _, l := range logs[:min(len(logs), maxPartitionSeries)] {
+		inService, failed := l.OutOfService() == nil, l.AppendFailure() != nil
 		st := l.State()
 		topic, partition := l.Topic(), strconv.Itoa(int(l.Partition()))
 		for _, v := range []struct {
@@ -116,8 +107,8 @@ func (c *stateCollector) collectLogs(ch chan<- prometheus.Metric, gauge func(*pr
 	}
 	gauge(descTopics, float64(len(manager.Topics())))
 	gauge(descPartitions, float64(len(logs)))
-	gauge(descOutOfService, float64(out))
-	gauge(descFailing, float64(failing))
+	gauge(descOutOfService, float64(h.OutOfService))
+	gauge(descFailing, float64(h.Failing))
 	gauge(descNotShown, float64(max(len(logs)-maxPartitionSeries, 0)))
 }
 

@@ -29,7 +29,8 @@ func (c *conn) waitFetch(body []byte, _ int) error {
 			return err
 		}
 		c.releaseGathered()
-		defer c.park(body)()
+		c.park(body)
+		defer c.unpark()
 		c.awaitParts(int(m.MinBytes), min(time.Duration(m.MaxWaitMs)*time.Millisecond, maxWait))
 	}
 	return c.sendParts(true)
@@ -38,7 +39,7 @@ func (c *conn) waitFetch(body []byte, _ int) error {
 // park lets go of the read buffer while a WaitFetch of this body waits: of ten
 // thousand waiting consumers none holds any. Who has sent so much behind it that
 // it must be kept waits on its own account, see holder. unpark ends that.
-func (c *conn) park(body []byte) (unpark func()) {
+func (c *conn) park(body []byte) {
 	held := true
 	if len(body) <= smallestBuffer {
 		c.parked = append(c.parked[:0], body...)
@@ -48,11 +49,12 @@ func (c *conn) park(body []byte) (unpark func()) {
 		}
 	}
 	c.holder.parked.Store(held)
-	return func() {
-		c.holder.parked.Store(false)
-		if cap(c.parked) > maxParked {
-			c.parked = nil
-		}
+}
+
+func (c *conn) unpark() {
+	c.holder.parked.Store(false)
+	if cap(c.parked) > maxParked {
+		c.parked = nil
 	}
 }
 

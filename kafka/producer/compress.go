@@ -65,10 +65,6 @@ func (p *Producer) pack(dst, set []byte) ([]byte, error) {
 const maxPlainBytes = message.DefaultMaxDecompressed
 
 func (p *Producer) packHalves(dst, set []byte) ([]byte, error) {
-	middle, err := middleOf(set)
-	if err != nil {
-		return dst, err
-	}
 	payload := 0
 	if len(set) <= maxPlainBytes {
 		packed, err := message.Compress(dst, set, p.cfg.Codec)
@@ -79,6 +75,10 @@ func (p *Producer) packHalves(dst, set []byte) ([]byte, error) {
 			return packed, nil
 		}
 		dst = packed[:len(dst)]
+	}
+	middle, err := middleOf(set)
+	if err != nil {
+		return dst, err
 	}
 	if middle < len(set) {
 		if dst, err = p.packHalves(dst, set[:middle]); err != nil {

@@ -31,9 +31,6 @@ type CheckOptions struct {
 	// RetentionBytes is the size of log that retention must leave, if the process
 	// was killed and not the power lost.
 	RetentionBytes int64
-	// MayRefuse says that a produce without an answer may have failed, as it does
-	// on a full disk, so that messages are missing in the middle of a stream.
-	MayRefuse bool
 }
 
 // Counts are messages of one level.
@@ -318,7 +315,7 @@ func (c *partitionCheck) checkSet(s *Stream, set sentSet, found []Found, begun b
 	case !placed && headMayBeGone && !begun && len(found) == 0:
 		counts.Removed += missing
 		return
-	case len(behind) > 0 && set.fate != refused && !(c.options.MayRefuse && s.Level == None):
+	case len(behind) > 0 && set.fate != refused:
 		c.problem("%s is missing, %v behind it is there", what, behind[0])
 	}
 	counts.Lost += missing

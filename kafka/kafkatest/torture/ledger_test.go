@@ -161,11 +161,6 @@ func TestCheck(t *testing.T) {
 			l.all = append(l.all[:8], l.all[10])
 			return l.snapshot(0, l.end)
 		}, "is missing"},
-		{"a hole where it may be", CheckOptions{MayRefuse: true}, func(l *fakeLog) Snapshot {
-			l.send(None, 1)
-			l.all = append(l.all[:8], l.all[10])
-			return l.snapshot(0, l.end)
-		}, ""},
 		{"a refused set in the middle", CheckOptions{}, func(l *fakeLog) Snapshot {
 			l.send(Flushed, 1)
 			l.streams[Flushed].Refused(1)

@@ -14,28 +14,24 @@ import (
 	"kafkalab/kafka/wire"
 )
 
+// maxSets bounds the requests that a stream has on their way.
+const maxSets = 4
+
+// codecs are those that streams choose from.
+var codecs = []message.Codec{message.CodecNone, message.CodecNone, message.CodecGzip, message.CodecSnappy}
+
 // LoadConfig says how a broker is loaded. Zero fields take the defaults named.
 type LoadConfig struct {
 	// Streams is the number of connections that send at each level. Default: 1.
 	Streams int
-	// Readers is the number of consumers of each partition. Default: 1; -1: none.
-	Readers int
 	// MaxPayloadBytes bounds a payload. Default: 1000.
 	MaxPayloadBytes int
 	// MaxMessages bounds the messages of a set. Default: 10.
 	MaxMessages int
-	// MaxSets bounds the requests that a stream has on their way. Default: 4.
-	MaxSets int
 	// Pause is how long a stream rests between two writes, on average. Default: 1 ms.
 	Pause time.Duration
-	// Codecs are those that streams choose from. Default: none, gzip and snappy,
-	// the first in two of four cases.
-	Codecs []message.Codec
 	// Scratch makes and deletes topics too.
 	Scratch bool
-	// MayFail says that the broker may refuse messages and close connections
-	// before it crashes: streams then begin anew.
-	MayFail bool
 	// Seed decides sizes, partitions and pauses.
 	Seed uint64
 }
@@ -47,15 +43,10 @@ func (c LoadConfig) withDefaults() LoadConfig {
 		}
 	}
 	fill(&c.Streams, 1)
-	fill(&c.Readers, 1)
 	fill(&c.MaxPayloadBytes, 1000)
 	fill(&c.MaxMessages, 10)
-	fill(&c.MaxSets, 4)
 	if c.Pause == 0 {
 		c.Pause = time.Millisecond
-	}
-	if c.Codecs == nil {
-		c.Codecs = []message.Codec{message.CodecNone, message.CodecNone, message.CodecGzip, message.CodecSnappy}
 	}
 	return c
 }
@@ -70,10 +61,9 @@ type Load struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	crash   atomic.Bool
-	dark    atomic.Bool          // the power is gone: no answer counts
-	acked   [levels]atomic.Int64 // messages
-	refused atomic.Int64         // sets
+	crash atomic.Bool
+	dark  atomic.Bool          // the power is gone: no answer counts
+	acked [levels]atomic.Int64 // messages
 }
 
 // ackTimeout is how long a broker may hold an acknowledgement back. It is longer
@@ -83,7 +73,8 @@ const ackTimeout = 20 * time.Second
 // readWait is how long a consumer's fetch waits at the broker.
 const readWait = 500 * time.Millisecond
 
-// StartLoad begins to load the broker at an address, until Stop.
+// StartLoad begins to load the broker at an address, until Stop: with producers,
+// and with one consumer of each partition.
 func (l *Ledger) StartLoad(addr string, cfg LoadConfig) *Load {
 	ld := &Load{ledger: l, addr: addr, cfg: cfg.withDefaults()}
 	ld.ctx, ld.cancel = context.WithCancel(context.Background())
@@ -91,23 +82,21 @@ func (l *Ledger) StartLoad(addr string, cfg LoadConfig) *Load {
 	seeds := rand.New(rand.NewPCG(cfg.Seed, 11))
 	start := func(what string, run func(c *client.Conn, rng *rand.Rand) error) {
 		rng := rand.New(rand.NewPCG(seeds.Uint64(), seeds.Uint64()))
-		ld.wg.Go(func() { ld.keepOn(what, rng, run) })
+		ld.wg.Go(func() { ld.run(what, rng, run) })
 	}
 	for range ld.cfg.Streams {
 		for _, level := range Levels() {
 			p := partitions[seeds.IntN(len(partitions))]
-			codec := ld.cfg.Codecs[seeds.IntN(len(ld.cfg.Codecs))]
+			codec := codecs[seeds.IntN(len(codecs))]
 			start(fmt.Sprintf("producer of %v, acks %v", p, level), func(c *client.Conn, rng *rand.Rand) error {
 				return ld.produce(c, rng, l.OpenStream(p, level), codec)
 			})
 		}
 	}
-	for range max(ld.cfg.Readers, 0) {
-		for _, p := range partitions {
-			start(fmt.Sprintf("consumer of %v", p), func(c *client.Conn, rng *rand.Rand) error {
-				return ld.consume(c, rng, p)
-			})
-		}
+	for _, p := range partitions {
+		start(fmt.Sprintf("consumer of %v", p), func(c *client.Conn, rng *rand.Rand) error {
+			return ld.consume(c, rng, p)
+		})
 	}
 	if ld.cfg.Scratch {
 		start("maker of topics", ld.makeTopics)
@@ -138,26 +127,16 @@ func (ld *Load) Stop() {
 // Acked returns how many messages have been acknowledged at a level.
 func (ld *Load) Acked(level Level) int64 { return ld.acked[level].Load() }
 
-// Refused returns how many sets were answered with an error.
-func (ld *Load) Refused() int64 { return ld.refused.Load() }
-
-// keepOn runs a client on a connection of its own, and on another one when that
-// breaks, if it may break.
-func (ld *Load) keepOn(what string, rng *rand.Rand, run func(*client.Conn, *rand.Rand) error) {
-	for ld.ctx.Err() == nil {
-		c, err := client.Dial(ld.ctx, ld.addr, client.Config{RequestTimeout: ackTimeout})
-		if err == nil {
-			err = run(c, rng)
-			_ = c.Close() // it may have ended before
-		}
-		if ld.ctx.Err() != nil || ld.crash.Load() {
-			return
-		}
-		if !ld.cfg.MayFail {
-			ld.ledger.Problem("%s: %v", what, err)
-			return
-		}
-		ld.rest(20 * time.Millisecond)
+// run runs a client on a connection of its own. That it ends before the load
+// does is a problem, unless a crash is ahead.
+func (ld *Load) run(what string, rng *rand.Rand, work func(*client.Conn, *rand.Rand) error) {
+	c, err := client.Dial(ld.ctx, ld.addr, client.Config{RequestTimeout: ackTimeout})
+	if err == nil {
+		err = work(c, rng)
+		_ = c.Close() // it may have ended before
+	}
+	if ld.ctx.Err() == nil && !ld.crash.Load() {
+		ld.ledger.Problem("%s: %v", what, err)
 	}
 }
 
@@ -184,7 +163,7 @@ func (ld *Load) produce(c *client.Conn, rng *rand.Rand, s *Stream, codec message
 		var sets []int
 		var answers []client.Answer
 		frames = frames[:0]
-		for range 1 + rng.IntN(ld.cfg.MaxSets) {
+		for range 1 + rng.IntN(maxSets) {
 			sizes := make([]int, 1+rng.IntN(ld.cfg.MaxMessages))
 			for i := range sizes {
 				sizes[i] = payloadHeaderBytes + rng.IntN(max(ld.cfg.MaxPayloadBytes-payloadHeaderBytes, 1))
@@ -224,8 +203,7 @@ func (ld *Load) takeAnswer(c *client.Conn, s *Stream, set int, buf []byte) ([]by
 	}
 	if code != wire.CodeNone {
 		s.Refused(set)
-		ld.refused.Add(1)
-		if !ld.cfg.MayFail && !ld.crash.Load() {
+		if !ld.crash.Load() {
 			ld.ledger.Problem("produce to %v, acks %v: %v", s.Partition, s.Level, code)
 		}
 		return buf, nil
