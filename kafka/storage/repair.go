@@ -293,6 +293,9 @@ func (r *repairer) log(path string) error {
 			return err
 		}
 	}
+	if err := r.settle(files); err != nil {
+		return r.left(path, err)
+	}
 	if files, err = r.joints(files); err != nil {
 		return err
 	}
@@ -316,6 +319,24 @@ func (r *repairer) unsynced(files []segmentFile) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// settle syncs the files: what an earlier attempt has cut off may not be safe yet,
+// and nobody sees that it was to be.
+func (r *repairer) settle(files []segmentFile) error {
+	if r.opt.DryRun {
+		return nil
+	}
+	for _, f := range files {
+		file, err := r.fs.Open(f.path)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(file.Sync(), file.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // joints mends where segments do not join, and returns the files that there are

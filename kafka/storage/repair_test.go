@@ -430,6 +430,37 @@ func TestCrashInRepair(t *testing.T) {
 	}
 }
 
+// TestKillInRepair ends a repair before each of its operations, repairs again,
+// and crashes the machine: nothing that the first one did comes undone.
+func TestKillInRepair(t *testing.T) {
+	p := func(i int) []byte { return payload(i, 600+100*i) }
+	fsys, _ := newTestFS()
+	putSegments(t, fsys, set(p(1), p(2)))
+	second := int64(len(set(p(1)))) // an overlap that is not with the last segment
+	put(t, fsys, segmentPath(second), set(p(2), p(3)))
+	put(t, fsys, segmentPath(second+int64(len(set(p(2), p(3))))), set(p(4)))
+	before := fsys.Clone()
+	fsys = before.Clone()
+	fsys.SetHook(func(op vfs.Op) error {
+		if !op.Kind.Changes() {
+			return nil
+		}
+		killed := fsys.KillClone()
+		if err := checkRepaired(t, before, killed, [][]byte{p(1), p(2), p(3), p(4)}); err != nil {
+			t.Errorf("before %s %s: %v", op.Kind, op.Path, err)
+		}
+		report, err := Verify(testContext(t), testDir, WalkOptions{FS: killed.CrashClone(nil)})
+		if err := errors.Join(err, report.Err()); err != nil {
+			t.Errorf("killed before %s %s, repaired, crashed: %v", op.Kind, op.Path, err)
+		}
+		return nil
+	})
+	// Without a time limit of its own: what the hook does takes longer.
+	if _, err := Repair(t.Context(), testDir, RepairOptions{FS: fsys}, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestErrorInRepair makes each operation of a repair fail once. It says so, goes
 // on with the rest, and can be repeated.
 func TestErrorInRepair(t *testing.T) {
