@@ -25,6 +25,8 @@ need openssh-server /usr/sbin/sshd
 need openssh-client ssh ssh-keygen
 need bash bash
 need strace strace # for a test only
+# For tests of Kafka's coordination. The package starts no server.
+need zookeeper /usr/share/java/zookeeper.jar java
 # For tests that take the disk away from a broker.
 need e2fsprogs mkfs.ext4
 need mount mount losetup
@@ -40,8 +42,9 @@ setup: missing on this system: $missing
 setup: only Debian and Ubuntu are installed on by this script. Install the packages of
 setup: those names, or their like (RabbitMQ 3.10 or newer with Erlang; ActiveMQ 5 with its
 setup: STOMP and KahaDB parts under /usr/share/activemq and a Java runtime; ip and tc;
-setup: the OpenSSH server, not started; strace; bash; mkfs.ext4, mount and losetup; a C
-setup: compiler with the C library's headers), and call this again.
+setup: the OpenSSH server, not started; strace; bash; mkfs.ext4, mount and losetup;
+setup: ZooKeeper 3.5 or newer whose /usr/share/java/zookeeper.jar names the jars that it
+setup: needs; a C compiler with the C library's headers), and call this again.
 END
 	exit 1
 fi
@@ -86,7 +89,7 @@ install() {
 }
 apt-get update -q >&2 || echo "setup: apt-get update failed; trying with the lists that are there" >&2
 if ! install; then
-	echo "setup: installing $missing failed: see above. On Ubuntu, RabbitMQ and ActiveMQ are in \"universe\" (add-apt-repository universe)." >&2
+	echo "setup: installing $missing failed: see above. On Ubuntu, RabbitMQ, ActiveMQ and ZooKeeper are in \"universe\" (add-apt-repository universe)." >&2
 	exit 1
 fi
 # Nor are they to start with the machine: who had no server before has none after.
