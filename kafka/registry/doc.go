@@ -1,0 +1,52 @@
+// Package registry keeps the four registries of the paper in ZooKeeper (NetDB'11
+// §3.2): which brokers live and what they hold, which consumers a group has, who
+// of them owns a partition, and how far each partition has been consumed. It is
+// the one place that knows the paths and values of nodes; they are those of Kafka
+// 0.7, so that brokers and consumers of 0.7 can share a cluster, and a group, with
+// ours.
+//
+//	path                                                kind        value
+//	/brokers/ids/<broker>                               ephemeral   creator:host:port
+//	/brokers/topics/<topic>                             persistent  none
+//	/brokers/topics/<topic>/<broker>                    ephemeral   number of partitions
+//	/consumers/<group>/ids/<consumer>                   ephemeral   subscription, see [Subscription]
+//	/consumers/<group>/owners/<topic>/<broker>-<p>      ephemeral   thread of a consumer, <consumer>-<n>
+//	/consumers/<group>/offsets/<topic>/<broker>-<p>     persistent  offset of the next message
+//
+// Values are text without a newline, numbers are decimal. What stands above a
+// node is persistent, without a value, and made when it is missing. A chroot of
+// the connection string comes before all of it.
+//
+// # What is read may be anything
+//
+// Nodes are written by others too. Whatever a node holds is checked: names and
+// numbers against the bounds of this package ([MaxPartitions], [MaxStreams],
+// [MaxPatternBytes], and the length of a value) before anything is made as large
+// as they say. A node that makes no sense is named, with its path, in a
+// [*BadNodesError], and never keeps the good ones from being returned: who gets
+// that error has everything else beside it, and may go on. A node that vanishes
+// between the reading of its name and of its value is as if it had not been there.
+//
+// # Sessions
+//
+// Ephemeral nodes belong to a session of ZooKeeper, so what makes or removes them
+// takes the [coord.Session] that is to own them, and fails with [coord.ErrExpired]
+// once that has ended; it is never carried out in a later one. All else goes
+// through the client and whatever session it has.
+//
+// All methods may be called concurrently.
+package registry
+
+import "kafkalab/kafka/coord"
+
+// Registry reads and writes the registries of one cluster.
+type Registry struct {
+	client *coord.Client
+}
+
+// New returns the registries that a client of ZooKeeper reaches. It does not
+// close the client.
+func New(c *coord.Client) *Registry { return &Registry{client: c} }
+
+// Client returns the client of ZooKeeper.
+func (r *Registry) Client() *coord.Client { return r.client }
