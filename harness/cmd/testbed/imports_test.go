@@ -51,6 +51,7 @@ var allowed = []struct {
 	{"kafka/kafkatest", []string{"kafka/..."}},
 	// What a real broker is tortured with knows it from outside alone.
 	{"kafka/kafkatest/torture", []string{"kafka/client", "kafka/wire", "kafka/message"}},
+	{"kafka/kafkatest/zktest", []string{"kafka/zkserver"}},
 	// Tests alone.
 	{"kafka/kafkatest/disktest", nil},
 
@@ -88,7 +89,7 @@ var allowed = []struct {
 var section4 = []string{"kafka/producer", "kafka/consumer", "kafka/client", "kafka/registry", "kafka/schema", "kafka/envelope", "kafka/message"}
 
 // testKits are packages for tests. Nothing but tests, and kits, may import one.
-var testKits = []string{"kafka/kafkatest", "kafka/kafkatest/torture", "harness/driver/drivertest", "harness/host/hosttest"}
+var testKits = []string{"kafka/kafkatest", "kafka/kafkatest/torture", "kafka/kafkatest/zktest", "harness/driver/drivertest", "harness/host/hosttest"}
 
 type goPackage struct {
 	ImportPath                         string

@@ -216,10 +216,7 @@ func (c *Cluster) Leader() int {
 // when it returns.
 func (c *Cluster) Expire(session int64) error {
 	if c.Kind == Embedded {
-		c.servers.mu.Lock()
-		e := c.servers.nodes[0].(*embeddedNode)
-		c.servers.mu.Unlock()
-		return e.server.Expire(session)
+		return c.servers.expireEmbedded(session)
 	}
 	s, ok := c.servers.session(session)
 	if !ok {

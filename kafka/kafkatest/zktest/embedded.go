@@ -119,3 +119,13 @@ func (c *Cluster) Embedded() *zkserver.Server {
 	}
 	return e.server
 }
+
+func (v *servers) expireEmbedded(session int64) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e := v.nodes[0].(*embeddedNode)
+	if e.server == nil {
+		return fmt.Errorf("session %#x: the server is stopped", session)
+	}
+	return e.server.Expire(session)
+}
