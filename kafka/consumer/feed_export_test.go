@@ -1,0 +1,46 @@
+package consumer
+
+import (
+	"context"
+	"time"
+)
+
+// What the tests see of the streams of groups and their feeds.
+
+type Feed = feed
+
+type FeedConfig struct {
+	PartitionConfig
+	BrokerID              int32
+	Failed                error
+	Lease                 func() bool
+	OnReset               func(from, to int64)
+	AwayAfter, ErrorEvery time.Duration
+}
+
+func NewFeed(c FeedConfig, to *GroupStream) *Feed {
+	return newFeed(feedConfig{
+		partition: c.PartitionConfig, broker: c.BrokerID, failed: c.Failed, lease: c.Lease, onReset: c.OnReset,
+		awayAfter: c.AwayAfter, errorEvery: c.ErrorEvery,
+	}, to)
+}
+
+func NewGroupStream() *GroupStream { return newGroupStream(streamConfig{thread: "g_c-0"}) }
+
+func (s *GroupStream) End() { s.close() }
+
+func (f *feed) Consumed() int64                 { return f.consumed() }
+func (f *feed) Counts() (messages, bytes int64) { return f.counts() }
+func (f *feed) Stats() Stats                    { return f.stats() }
+func (f *feed) Revoke()                         { f.revoke() }
+func (f *feed) Settle(ctx context.Context) bool { return f.settle(ctx) }
+func (f *feed) Stop(ctx context.Context) error  { return f.stop(ctx) }
+func (f *feed) Seek(offset int64)               { f.seek(offset) }
+func (f *feed) Move(addr string)                { f.move(addr) }
+
+// Waiting reports whether the feed has something for its stream.
+func (f *feed) Waiting() bool {
+	f.to.mu.Lock()
+	defer f.to.mu.Unlock()
+	return f.queued
+}
