@@ -135,6 +135,10 @@ func (c *Cluster) NewLine() *Line {
 // Direct returns the connection string without the proxies, for looking at nodes.
 func (c *Cluster) Direct() string { return strings.Join(c.servers.addrs(false), ",") + c.chroot }
 
+// Root returns the chroot, or nothing if there is none. Who does not speak through
+// the connection string puts it before each path.
+func (c *Cluster) Root() string { return c.chroot }
+
 // Addr returns the address of a server, without its proxy.
 func (c *Cluster) Addr(i int) string { return c.servers.addrs(false)[i] }
 
