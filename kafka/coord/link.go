@@ -1,0 +1,248 @@
+package coord
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Numbers of ZooKeeper's protocol.
+const (
+	sizeSize       = 4
+	requestHeader  = 4 + 4     // xid, kind
+	responseHeader = 4 + 8 + 4 // xid, zxid, error code
+	zxidAt         = sizeSize + 4
+	// A connect request is version, last zxid seen, time-out, session id, password.
+	askedIDAt = sizeSize + 4 + 8 + 4
+	// Its answer is version, time-out, session id, password and, since 3.5,
+	// whether the server is read-only.
+	shakeMin = 4 + 4 + 8 + 4
+	shakeMax = 256
+
+	kindGet        = 4
+	kindChildren   = 12
+	kindSetWatches = 101
+	kindClose      = -11
+
+	// maxFrameBytes bounds an answer. A server does not bound the list of a
+	// node's children.
+	maxFrameBytes = 16 << 20
+)
+
+// errNotZooKeeper is the error of a peer that answers with what no server sends.
+var errNotZooKeeper = errors.New("not a ZooKeeper server")
+
+// link is one connection of a session. It stands between the library and the
+// network, as the library tells neither the negotiated time-out nor when a proof
+// was sent, and trusts every length that it reads:
+//
+//   - The handshake must be over within a time, where the library waits for ten
+//     times the session's time-out, and must name the session that was asked for.
+//   - Every frame is checked before the library allocates for it.
+//   - The watches that the library sets again after a reconnect are asked for
+//     with the transaction that was seen before, where the library takes the
+//     last one that it has seen when it comes to it: that of an answer to a
+//     request which was quicker, and changes before it would be missed.
+//
+// The library reads in one goroutine, writes in another, each frame with one
+// Write, and first of all does a handshake in a third.
+type link struct {
+	net.Conn
+	session   *Session
+	patience  time.Duration // of the handshake
+	seen      int64         // last transaction of the connections before
+	forgetful bool          // hide from the server what was seen
+
+	asked  int64         // session id in the connect request
+	sent   time.Duration // when that was sent, as of elapsed
+	shaken bool          // read and written by the handshake, read by the reader later
+
+	head []byte // what is read of the present frame and not handed on
+	rest int    // bytes of it that are still to be read
+	buf  [shakeMax + sizeSize]byte
+
+	mu     sync.Mutex
+	counts map[int32]struct{} // xids of requests whose answers begin with a count
+
+	closeXid      atomic.Int32
+	answered      atomic.Bool // something but the handshake
+	closeAnswered atomic.Bool
+}
+
+// SetReadDeadline leaves the deadline of the handshake alone.
+func (l *link) SetReadDeadline(t time.Time) error {
+	if !l.shaken {
+		return nil
+	}
+	return l.Conn.SetReadDeadline(t)
+}
+
+// Write implements net.Conn.
+func (l *link) Write(p []byte) (int, error) {
+	switch {
+	case !l.shaken:
+		return l.writeConnect(p)
+	case len(p) < sizeSize+requestHeader:
+		return l.Conn.Write(p)
+	}
+	xid := int32(binary.BigEndian.Uint32(p[sizeSize:]))
+	switch int32(binary.BigEndian.Uint32(p[sizeSize+4:])) {
+	case kindGet, kindChildren:
+		l.mu.Lock()
+		l.counts[xid] = struct{}{}
+		l.mu.Unlock()
+	case kindClose:
+		l.closeXid.Store(xid)
+	case kindSetWatches:
+		if len(p) >= sizeSize+requestHeader+8 {
+			// A writer must leave p alone.
+			p = append([]byte(nil), p...)
+			binary.BigEndian.PutUint64(p[sizeSize+requestHeader:], uint64(l.seen))
+		}
+	}
+	return l.Conn.Write(p)
+}
+
+// writeConnect writes the connect request.
+func (l *link) writeConnect(p []byte) (int, error) {
+	if len(p) < askedIDAt+8 {
+		return 0, fmt.Errorf("connect request of %d bytes", len(p))
+	}
+	l.asked = int64(binary.BigEndian.Uint64(p[askedIDAt:]))
+	if l.forgetful {
+		p = append([]byte(nil), p...)
+		binary.BigEndian.PutUint64(p[zxidAt:], 0)
+	}
+	if err := l.Conn.SetWriteDeadline(time.Now().Add(l.patience)); err != nil {
+		return 0, err
+	}
+	l.sent = elapsed()
+	return l.Conn.Write(p)
+}
+
+// Read implements net.Conn. No Read returns bytes of two frames.
+func (l *link) Read(p []byte) (int, error) {
+	if len(l.head) == 0 && l.rest == 0 {
+		if err := l.begin(); err != nil {
+			l.session.client.tried(fmt.Errorf("%s: %w", l.RemoteAddr(), err))
+			return 0, err
+		}
+	}
+	if len(l.head) > 0 {
+		n := copy(p, l.head)
+		l.head = l.head[n:]
+		return n, nil
+	}
+	n, err := l.Conn.Read(p[:min(len(p), l.rest)])
+	l.rest -= n
+	return n, err
+}
+
+// begin reads the next frame as far as it is to be looked at.
+func (l *link) begin() error {
+	if !l.shaken {
+		return l.shake()
+	}
+	if _, err := io.ReadFull(l.Conn, l.buf[:sizeSize]); err != nil {
+		return err
+	}
+	size := binary.BigEndian.Uint32(l.buf[:])
+	if size < responseHeader || size > maxFrameBytes {
+		return fmt.Errorf("%w: frame of %d bytes", errNotZooKeeper, size)
+	}
+	first := min(int(size), responseHeader+4)
+	head := l.buf[:sizeSize+first]
+	if _, err := io.ReadFull(l.Conn, head[sizeSize:]); err != nil {
+		return noEOF(err)
+	}
+	l.head, l.rest = head, int(size)-first
+	return l.look(head)
+}
+
+// look takes from an answer's header what the session must know.
+func (l *link) look(head []byte) error {
+	xid := int32(binary.BigEndian.Uint32(head[sizeSize:]))
+	if zxid := int64(binary.BigEndian.Uint64(head[zxidAt:])); xid >= 0 && zxid > 0 {
+		l.session.zxid.Store(zxid)
+	}
+	l.answered.Store(true)
+	if xid > 0 && xid == l.closeXid.Load() {
+		l.closeAnswered.Store(true)
+	}
+	l.mu.Lock()
+	_, counted := l.counts[xid]
+	delete(l.counts, xid)
+	l.mu.Unlock()
+	if !counted || len(head) < sizeSize+responseHeader+4 {
+		return nil
+	}
+	// Bytes of the value, which a missing one has -1 of, or names of 4 bytes at
+	// least: never more than there are bytes.
+	count := int32(binary.BigEndian.Uint32(head[sizeSize+responseHeader:]))
+	if count < -1 || int(count) > l.rest {
+		return fmt.Errorf("%w: count of %d in an answer with %d bytes", errNotZooKeeper, count, l.rest)
+	}
+	return nil
+}
+
+// shake reads and checks the answer to the connect request.
+func (l *link) shake() error {
+	if err := l.Conn.SetReadDeadline(time.Now().Add(l.patience)); err != nil {
+		return err
+	}
+	if _, err := io.ReadFull(l.Conn, l.buf[:sizeSize]); err != nil {
+		return fmt.Errorf("no answer to the handshake: %w", noEOF(err))
+	}
+	size := binary.BigEndian.Uint32(l.buf[:])
+	if size < shakeMin || size > shakeMax {
+		return fmt.Errorf("%w: handshake of %d bytes", errNotZooKeeper, size)
+	}
+	frame := l.buf[:sizeSize+size]
+	if _, err := io.ReadFull(l.Conn, frame[sizeSize:]); err != nil {
+		return fmt.Errorf("answer to the handshake: %w", noEOF(err))
+	}
+	body := frame[sizeSize:]
+	timeout := time.Duration(int32(binary.BigEndian.Uint32(body[4:]))) * time.Millisecond
+	id := int64(binary.BigEndian.Uint64(body[8:]))
+	password := int(int32(binary.BigEndian.Uint32(body[16:])))
+	if password < 0 || password > len(body)-shakeMin {
+		return fmt.Errorf("%w: password of %d bytes in a handshake of %d", errNotZooKeeper, password, size)
+	}
+	if err := l.session.agree(l.asked, id, timeout, l.sent); err != nil {
+		return err
+	}
+	l.head, l.shaken = frame, true
+	return errors.Join(l.Conn.SetReadDeadline(time.Time{}), l.Conn.SetWriteDeadline(time.Time{}))
+}
+
+// agree takes what the server has said in the handshake: to the wish for a new
+// session (asked 0) a new one, to the wish for the session of before that one,
+// or 0 if it is gone.
+func (s *Session) agree(asked, id int64, timeout, sent time.Duration) error {
+	switch {
+	case asked != 0 && id == 0:
+		s.expire()
+		return nil
+	case id == 0 || asked != 0 && id != asked:
+		return fmt.Errorf("%w: session %#x where %#x was asked for", errNotZooKeeper, id, asked)
+	case timeout < MinSessionTimeout:
+		return fmt.Errorf("%w: session with a time-out of %v", errNotZooKeeper, timeout)
+	}
+	s.id.Store(id)
+	s.negotiated.Store(int64(timeout))
+	s.lease.prove(sent, timeout)
+	return nil
+}
+
+// noEOF makes of an end of the stream one that was not expected.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
