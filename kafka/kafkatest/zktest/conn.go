@@ -266,7 +266,7 @@ func FourLetters(addr, word string) (string, error) {
 	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return "", err
 	}
-	answer, err := io.ReadAll(io.LimitReader(c, 1<<20))
+	answer, err := io.ReadAll(io.LimitReader(c.Conn, 1<<20))
 	return string(answer), err
 }
 
