@@ -89,6 +89,9 @@ func (c *Client) await(s *Session) {
 	c.goroutines.Go(s.proveLease)
 	c.publish(s)
 	<-s.ctx.Done()
+	if s.gone() == ErrExpired {
+		c.expiries.Add(1)
+	}
 	c.publish(nil)
 	c.log.Info("session over", "session", fmt.Sprintf("%#x", s.ID()), "cause", s.gone())
 }
@@ -124,7 +127,7 @@ func (s *Session) setUp(up bool) {
 	}
 	s.isUp = up
 	if !up {
-		s.up = make(chan struct{})
+		s.up, s.down = make(chan struct{}), time.Now()
 		return
 	}
 	close(s.up)
@@ -135,14 +138,6 @@ func (s *Session) setUp(up bool) {
 	default:
 		close(s.established)
 	}
-}
-
-// expire ends a session of which the server has said that it is gone.
-func (s *Session) expire() {
-	if s.gone() == nil {
-		s.client.expiries.Add(1)
-	}
-	s.end(ErrExpired)
 }
 
 // endTimeout is how long the server has to end a session.

@@ -35,7 +35,8 @@ type Session struct {
 	link *link         // the connection, from the dialling on; nil before the first
 	up   chan struct{} // closed while requests can be sent
 	isUp bool
-	over bool // no call of the library begins any more
+	down time.Time // since when it is not, after it was
+	over bool      // no call of the library begins any more
 	arms map[arm]<-chan zk.Event
 
 	calls sync.WaitGroup // of the library
@@ -56,6 +57,17 @@ func (s *Session) Timeout() time.Duration { return time.Duration(s.negotiated.Lo
 // ZooKeeper keeps its sessions over a restart, and then this one may still be
 // alive, with its ephemeral nodes: see Valid for what may be done in the meantime.
 func (s *Session) Context() context.Context { return s.ctx }
+
+// OutOfTouch returns for how long the session has had no connection, 0 while it
+// has one. Longer than its time-out, and the server has likely ended it.
+func (s *Session) OutOfTouch() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isUp || s.down.IsZero() {
+		return 0
+	}
+	return time.Since(s.down)
+}
 
 // CreateEphemeral makes a node that vanishes with the session and, where they
 // are missing, persistent ones above it. That a node with that value is there
