@@ -150,14 +150,22 @@ func (c *conn) deleteTopic(body []byte, _ int) error {
 	if err := c.srv.logs.DeleteTopic(name); err != nil {
 		// It may be gone nevertheless, with files that could not be removed.
 		if !slices.Contains(c.srv.logs.Topics(), name) {
-			c.srv.metrics.dropTopic(name)
+			c.srv.topicDeleted(name)
 		}
 		return c.answer(c.adminCode("delete topic", topic, err), nil)
 	}
 	c.log.Info("topic deleted", "topic", name)
-	c.srv.metrics.dropTopic(name)
-	c.srv.topicWatchers.notify()
+	c.srv.topicDeleted(name)
 	return c.answer(wire.CodeNone, nil)
+}
+
+// topicDeleted tells who wants to know that a topic is gone.
+func (s *Server) topicDeleted(name string) {
+	s.metrics.dropTopic(name)
+	if g := s.registration.Load(); g != nil {
+		g.topicDeleted(name)
+	}
+	s.topicWatchers.notify()
 }
 
 // adminCode is the code for a failed change of a topic, which it reports when

@@ -7,7 +7,9 @@ import (
 	"math"
 	"time"
 
+	"kafkalab/kafka/coord"
 	"kafkalab/kafka/message"
+	"kafkalab/kafka/registry"
 	"kafkalab/kafka/storage"
 	"kafkalab/kafka/wire"
 )
@@ -59,6 +61,15 @@ type Config struct {
 	// Sendfile sends fetched bytes from file to socket inside the kernel;
 	// false copies them through the process.
 	Sendfile bool
+	// ZooKeeper is where the broker registers its id and its topics, for clients
+	// that find brokers there. Without Servers it registers nowhere. Its Logger is
+	// the broker's unless it has one.
+	ZooKeeper coord.Config
+	// AdvertisedHost is the host to register, a name or an IPv4 address; the port
+	// is the one the broker listens on. Empty stands for the address of Listen,
+	// or, if that is all interfaces, for the local address that reaches ZooKeeper.
+	AdvertisedHost string
+
 	// MetricsListen is the address of the HTTP server for /metrics and
 	// /healthz; empty is none. It answers from the begin of [Start] to the end
 	// of [Server.Close], so that it tells what either of them waits for.
@@ -97,6 +108,7 @@ func DefaultConfig() Config {
 			CleanupInterval:   10 * time.Minute,
 			DefaultPartitions: storage.DefaultPartitions,
 		},
+		ZooKeeper:             coord.Config{SessionTimeout: coord.DefaultSessionTimeout},
 		MaxMessageBytes:       DefaultMaxMessageBytes,
 		MaxDecompressedBytes:  message.DefaultMaxDecompressed,
 		MaxRequestBytes:       wire.MaxRequestSize,
@@ -130,6 +142,18 @@ func (c *Config) Check() error {
 		return fmt.Errorf("socket buffers of %d and %d bytes: must be from 0 (the kernel's choice) to %d", c.SendBufferBytes, c.ReceiveBufferBytes, math.MaxInt32)
 	case c.IdleTimeout < 0 || c.ReadTimeout < 0 || c.WriteTimeout < 0:
 		return fmt.Errorf("time limits idle %v, read %v, write %v: must be 0 (never) or more", c.IdleTimeout, c.ReadTimeout, c.WriteTimeout)
+	case c.AdvertisedHost != "" && c.ZooKeeper.Servers == "":
+		return fmt.Errorf("host %q to register, but no ZooKeeper to register in", c.AdvertisedHost)
+	}
+	if c.AdvertisedHost != "" {
+		if err := registry.CheckHost(c.AdvertisedHost); err != nil {
+			return err
+		}
+	}
+	if c.ZooKeeper.Servers != "" {
+		if err := c.ZooKeeper.Check(); err != nil {
+			return err
+		}
 	}
 	return c.Storage.Check()
 }

@@ -127,6 +127,9 @@ func (s *Server) healthWith(free room, diskErr error) health {
 	if reason := s.roomReason(free, diskErr); reason != "" {
 		h.Reasons = append(h.Reasons, reason)
 	}
+	if reason := s.registrationReason(); reason != "" && !s.stopping.Load() {
+		h.Reasons = append(h.Reasons, reason)
+	}
 	unnamed := 0
 	if logs := s.opened.Load(); logs != nil {
 		for _, l := range logs.Logs() {

@@ -100,7 +100,7 @@ func newMetrics(s *Server) *metrics {
 	m.refusedConns = counter("connections_refused_total", "Connections closed at once because too many were open.")
 	m.timedOutConns = counter("connections_timed_out_total", "Connections closed because the peer stood still.")
 	m.conns = prometheus.NewGauge(prometheus.GaugeOpts{Name: "kafka_broker_connections", Help: "Connections open."})
-	m.registry.MustRegister(m.conns, &stateCollector{s}, &durationCollector{m},
+	m.registry.MustRegister(m.conns, &stateCollector{s}, &registrationCollector{s}, &durationCollector{m},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

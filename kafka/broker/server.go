@@ -59,6 +59,8 @@ type Server struct {
 	tasks   sync.WaitGroup     // acceptor
 
 	topicWatchers watchers
+	// registration is what keeps the broker in ZooKeeper; nil if nothing does.
+	registration atomic.Pointer[registration]
 
 	acceptLog, refusedLog, stalledLog, oversizedLog, failureLog limitedLog
 
@@ -70,8 +72,9 @@ type Server struct {
 }
 
 // Start opens the log folder, recovering it after an unclean stop, and
-// serves when it returns. ctx bounds the start alone; [Server.Close] ends the
-// broker.
+// serves when it returns. If there is a ZooKeeper it is registered there too, or
+// Start fails: with a [*registry.TakenError] when another broker has the id. ctx
+// bounds the start alone; [Server.Close] ends the broker.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
@@ -109,6 +112,11 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	s.tasks.Add(1)
 	go s.accept()
 	s.start.took.Store(int64(max(time.Since(s.start.began), 1)))
+	if err := s.register(ctx); err != nil {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*maxGrace)
+		defer cancel()
+		return nil, errors.Join(err, s.Close(stop))
+	}
 	s.log.Info("broker started", "broker_id", cfg.ID, "listen", s.Addr().String(), "log_dir", cfg.LogDir,
 		"visible", cfg.Storage.Visible.String(), "flush_messages", cfg.Storage.FlushMessages, "flush_interval", cfg.Storage.FlushInterval,
 		"roll_interval", cfg.Storage.RollInterval, "retention", cfg.Storage.RetentionAge, "retention_bytes", cfg.Storage.RetentionBytes,
@@ -206,7 +214,8 @@ func (s *Server) fail(err error) {
 	})
 }
 
-// Close ends the broker: it takes no more connections, handles the requests
+// Close ends the broker: it ends its session with ZooKeeper, and with that its
+// registration, takes no more connections, handles the requests
 // that have arrived, sends their answers, and closes the log folder with
 // everything flushed. Half of the time that ctx leaves, and at most 5 s, is for
 // the connections; those that are not through then are cut off, and the error
@@ -227,6 +236,7 @@ const (
 )
 
 func (s *Server) shutDown(ctx context.Context) error {
+	unregistered := s.unregister(ctx)
 	grace := maxGrace
 	if deadline, ok := ctx.Deadline(); ok {
 		grace = min(grace, max(time.Until(deadline)/2, 0))
@@ -248,7 +258,7 @@ func (s *Server) shutDown(ctx context.Context) error {
 	if err := s.logs.Close(ctx); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, s.closeWeb())
+	errs = append(errs, unregistered(), s.closeWeb())
 	err := errors.Join(errs...)
 	if err != nil {
 		s.log.Error("broker did not stop cleanly", "error", err)

@@ -17,6 +17,20 @@ const stopLimit = 20 * time.Second
 // Option changes the settings of a broker before it starts.
 type Option func(*broker.Config)
 
+// WithID gives the broker a number; without it, it is 0.
+func WithID(id int32) Option { return func(c *broker.Config) { c.ID = id } }
+
+// WithZooKeeper registers the broker in ZooKeeper, at a connection string such as
+// those of zktest, with a session time-out of one second.
+func WithZooKeeper(connect string) Option {
+	return func(c *broker.Config) {
+		c.ZooKeeper.Servers = connect
+		c.ZooKeeper.SessionTimeout = time.Second
+		c.ZooKeeper.ConnectTimeout = 10 * time.Second
+		c.ZooKeeper.RequestTimeout = 5 * time.Second
+	}
+}
+
 // Broker is a broker of a test. It is stopped at the end of the test, and the
 // test fails if that does not go cleanly.
 type Broker struct {

@@ -1,0 +1,106 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"kafkalab/kafka/internal/vfs"
+)
+
+// The creator file holds the creators of this broker's registrations in ZooKeeper,
+// a line each, the latest last. With it a broker that was killed and started again
+// knows the node of its last session, which may live on for a while, from that of
+// a foreign broker with the same id (fault B14). Whoever has the log folder is the
+// broker: only one process can have it.
+const (
+	creatorName      = "broker.creator"
+	creatorTemporary = creatorName + ".tmp"
+	// maxCreators bounds how many are remembered. Only registrations that came to
+	// nothing leave more than one.
+	maxCreators     = 100
+	maxCreatorBytes = maxCreators * 512
+)
+
+// creatorFile is that file, and what it holds. One goroutine may use it at a time.
+type creatorFile struct {
+	fs       vfs.FS
+	dir      string
+	creators []string
+}
+
+func (c *creatorFile) path() string { return filepath.Join(c.dir, creatorName) }
+
+// load reads the file, if there is one. A last line that is cut off is as good as
+// any other: it matches no node.
+func (c *creatorFile) load() error {
+	file, err := c.fs.Open(c.path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(io.NewSectionReader(file, 0, maxCreatorBytes+1))
+	if err = errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("read %s: %w", c.path(), err)
+	}
+	if len(text) > maxCreatorBytes {
+		return fmt.Errorf("%s is no list of this broker's registrations, as it is too long: remove it", c.path())
+	}
+	c.creators = strings.Fields(string(text))
+	return nil
+}
+
+// add appends a creator, safe from a crash.
+func (c *creatorFile) add(creator string) error {
+	creators := append(slices.Clone(c.creators), creator)
+	return c.replace(creators[max(len(creators)-maxCreators, 0):])
+}
+
+// keepOnly forgets all creators but one.
+func (c *creatorFile) keepOnly(creator string) error {
+	if len(c.creators) == 1 && c.creators[0] == creator {
+		return nil
+	}
+	return c.replace([]string{creator})
+}
+
+// before returns the creators but the given one.
+func (c *creatorFile) before(creator string) []string {
+	return slices.DeleteFunc(slices.Clone(c.creators), func(other string) bool { return other == creator })
+}
+
+// replace gives the file new content. A crash leaves the old one or the new one.
+func (c *creatorFile) replace(creators []string) error {
+	if err := c.write(strings.Join(creators, "\n") + "\n"); err != nil {
+		return fmt.Errorf("write %s, which tells this broker's registration from that of others: %w", c.path(), err)
+	}
+	c.creators = creators
+	return nil
+}
+
+func (c *creatorFile) write(text string) error {
+	temporary := filepath.Join(c.dir, creatorTemporary)
+	if err := c.fs.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := c.fs.Create(temporary)
+	if err != nil {
+		return err
+	}
+	if _, err = file.WriteAt([]byte(text), 0); err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = c.fs.Rename(temporary, c.path())
+	}
+	if err != nil {
+		return errors.Join(err, c.fs.Remove(temporary))
+	}
+	return c.fs.SyncDir(c.dir)
+}
