@@ -116,19 +116,21 @@ func (r *Registry) claimBatch(ctx context.Context, s *coord.Session, group strin
 	left := slices.Clone(batch)
 	doubtful := false // a multi had no answer: it may have been carried out
 	for range registerTries {
+		if len(left) == 0 {
+			return made, nil
+		}
 		ops := make([]coord.Op, len(left))
 		for i, c := range left {
 			ops[i] = coord.CreateOp(c.path(group), []byte(c.Thread), true)
 		}
-		if len(ops) == 0 {
-			return made, nil
-		}
 		err = s.Multi(ctx, ops...)
+		again := errors.Is(err, coord.ErrInDoubt) && errors.Is(err, coord.ErrUnavailable) && !doubtful
+		doubtful = doubtful || errors.Is(err, coord.ErrInDoubt)
 		switch {
 		case err == nil:
 			return append(made, left...), nil
-		case errors.Is(err, coord.ErrUnavailable):
-			doubtful = true
+		case again:
+			err = nil // whether it was carried out shows when it is repeated
 		case errors.Is(err, coord.ErrNoNode):
 			err = r.makeOwnerFolders(ctx, s, group, left)
 		case errors.Is(err, coord.ErrExists):
@@ -138,7 +140,7 @@ func (r *Registry) claimBatch(ctx context.Context, s *coord.Session, group strin
 				made = append(made, held...)
 			}
 		}
-		if err != nil && !errors.Is(err, coord.ErrUnavailable) || ctx.Err() != nil {
+		if err != nil {
 			break
 		}
 	}

@@ -14,14 +14,14 @@ import (
 // never concurrently with itself; changes that come fast are told together, as the
 // state after the last of them.
 type Watch struct {
-	children *coord.Watch
-	nodes    *nodesWatch // nil if values are of no interest
+	node  *coord.Watch
+	nodes *nodesWatch // of those below the node; nil if their values are of no interest
 }
 
 // Close ends the watch. When it returns the function is not running and is not
 // called any more. It must not be called from the function.
 func (w *Watch) Close() {
-	w.children.Close()
+	w.node.Close()
 	if w.nodes != nil {
 		w.nodes.close()
 	}
@@ -29,7 +29,7 @@ func (w *Watch) Close() {
 
 // Ready waits until the function has been called with the first state.
 func (w *Watch) Ready(ctx context.Context) error {
-	if err := w.children.Ready(ctx); err != nil || w.nodes == nil {
+	if err := w.node.Ready(ctx); err != nil || w.nodes == nil {
 		return err
 	}
 	select {
@@ -49,6 +49,15 @@ func (r *Registry) WatchBrokers(f func([]Broker)) *Watch {
 		brokers, _ := parseBrokers(values)
 		f(brokers)
 	})
+}
+
+// WatchBroker calls f with the node of one broker, with ok false while it is not
+// there or makes no sense.
+func (r *Registry) WatchBroker(id int32, f func(b Broker, ok bool)) *Watch {
+	return &Watch{node: r.client.WatchData(brokerPath(id), func(data []byte, exists bool) {
+		b, err := ParseBroker(id, string(data))
+		f(b, exists && err == nil)
+	})}
 }
 
 // WatchTopics calls f with the names of the topics, sorted.
@@ -71,7 +80,7 @@ func (r *Registry) WatchConsumers(group string, f func(ids []string)) *Watch {
 
 // watchNames watches the names of the nodes below a path.
 func (r *Registry) watchNames(path string, f func([]string)) *Watch {
-	return &Watch{children: r.client.WatchChildren(path, func(names []string, _ bool) { f(names) })}
+	return &Watch{node: r.client.WatchChildren(path, func(names []string, _ bool) { f(names) })}
 }
 
 // watchNodes watches the nodes below a path and their values. f gets its own map.
@@ -86,7 +95,7 @@ func (r *Registry) watchNodes(path string, f func(values map[string][]byte)) *Wa
 		changed: make(chan struct{}, 1), ready: make(chan struct{}), stop: make(chan struct{}), ended: make(chan struct{}),
 	}
 	go w.run()
-	return &Watch{nodes: w, children: r.client.WatchChildren(path, func(names []string, _ bool) { w.setNames(names) })}
+	return &Watch{nodes: w, node: r.client.WatchChildren(path, func(names []string, _ bool) { w.setNames(names) })}
 }
 
 // nodesWatch gathers the values of nodes as their watches tell them, and passes
