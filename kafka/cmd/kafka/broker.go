@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"kafkalab/kafka/broker"
+	"kafkalab/kafka/coord"
+	"kafkalab/kafka/registry"
 	"kafkalab/kafka/storage"
 )
 
@@ -87,7 +89,8 @@ func brokerFlags(std stdio, cfg *broker.Config) (fs *flagSet, apply func()) {
 		"  kafka broker --log-dir data\n"+
 			"  kafka broker --log-dir data --listen 0.0.0.0:9092 --num-partitions 4 --flush-messages 0 --flush-interval 1s --metrics-listen 127.0.0.1:9100\n"+
 			"  kafka broker --log-dir data --retention 48h --retention-size 100GiB --topic-retention audit:0,clicks:24h\n"+
-			"  kafka broker --config server.properties --log-dir /mnt/raid/kafka\n\n"+
+			"  kafka broker --config server.properties --log-dir /mnt/raid/kafka\n"+
+			"  kafka broker --log-dir data --broker-id 1 --listen 0.0.0.0:9092 --zk-connect zk1:2181,zk2:2181,zk3:2181/kafka\n\n"+
 			"Keys of --config, those of Kafka 0.7, in the form of Java's properties files. A flag on the command line wins over its key;\n"+
 			"without either its default holds.\n"+propertyHelp())
 	fs.StringVar(&cfg.LogDir, "log-dir", cfg.LogDir, "folder of the partitions; made if missing")
@@ -98,6 +101,7 @@ func brokerFlags(std stdio, cfg *broker.Config) (fs *flagSet, apply func()) {
 	limitSizes := limitFlags(fs, cfg)
 	fs.BoolVar(&cfg.Sendfile, "sendfile", cfg.Sendfile, "send fetched bytes from file to socket inside the kernel; false copies them through the process")
 	fs.StringVar(&cfg.MetricsListen, "metrics-listen", cfg.MetricsListen, "address of an HTTP server for /metrics (Prometheus) and /healthz; none by default")
+	zooKeeperFlags(fs, cfg)
 	var topics topicFlags
 	topics.add(fs)
 	return fs, func() {
@@ -124,6 +128,45 @@ func storageFlags(fs *flagSet, cfg *broker.Config) (apply func()) {
 		s.SegmentBytes = int64(*segment)
 		s.RetentionBytes = int64(*retention)
 	}
+}
+
+// Flags for the registration in ZooKeeper, beside zkFlag.
+const (
+	zkSessionFlag = "zk-session-timeout"
+	zkTimeoutFlag = "zk-connect-timeout"
+	hostnameFlag  = "hostname"
+)
+
+// zooKeeperFlags adds the flags for the registration in ZooKeeper.
+func zooKeeperFlags(fs *flagSet, cfg *broker.Config) {
+	zk := &cfg.ZooKeeper
+	fs.StringVar(&zk.Servers, zkFlag, zk.Servers, "ZooKeeper to register the broker and its topics in, HOST:PORT, several divided by commas, with /PATH at the end if the cluster has its nodes below one; none by default: then clients must name the broker with --broker-list")
+	fs.DurationVar(&zk.SessionTimeout, zkSessionFlag, coord.DefaultSessionTimeout, "with --zk-connect: how long the broker may be out of touch with ZooKeeper before it counts as gone; ZooKeeper has the last word")
+	fs.DurationVar(&zk.ConnectTimeout, zkTimeoutFlag, zk.ConnectTimeout, "with --zk-connect: how long the start waits for ZooKeeper; 0, the default: as long as the session's time-out")
+	fs.StringVar(&cfg.AdvertisedHost, hostnameFlag, cfg.AdvertisedHost, "with --zk-connect: name or IPv4 address to register, by which clients reach this broker; by default the address of --listen or, if that is all interfaces, the one from which ZooKeeper is reached")
+}
+
+// checkZooKeeperFlags checks the flags for the registration in ZooKeeper.
+func checkZooKeeperFlags(fs *flagSet, cfg *broker.Config) error {
+	zk := &cfg.ZooKeeper
+	if zk.Servers == "" {
+		return fs.refuse("it is for the registration in ZooKeeper: give --zk-connect too", zkSessionFlag, zkTimeoutFlag, hostnameFlag)
+	}
+	switch {
+	case zk.SessionTimeout < coord.MinSessionTimeout || zk.SessionTimeout > coord.MaxSessionTimeout:
+		return usagef("--%s %v: %v up to %v is wanted", zkSessionFlag, zk.SessionTimeout, coord.MinSessionTimeout, coord.MaxSessionTimeout)
+	case zk.ConnectTimeout < 0:
+		return usagef("--%s %v: 0 or more is wanted", zkTimeoutFlag, zk.ConnectTimeout)
+	}
+	if err := zk.Check(); err != nil {
+		return usagef("--%s: %v", zkFlag, err)
+	}
+	if cfg.AdvertisedHost != "" {
+		if err := registry.CheckHost(cfg.AdvertisedHost); err != nil {
+			return usagef("--%s: %v", hostnameFlag, err)
+		}
+	}
+	return nil
 }
 
 // limitFlags adds the flags for what clients may ask of the broker.
@@ -193,6 +236,9 @@ func brokerConfig(args []string, std stdio) (broker.Config, error) {
 	}
 	apply()
 	if err := checkBrokerFlags(&cfg); err != nil {
+		return cfg, err
+	}
+	if err := checkZooKeeperFlags(fs, &cfg); err != nil {
 		return cfg, err
 	}
 	if err := cfg.Check(); err != nil {

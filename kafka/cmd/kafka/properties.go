@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"kafkalab/kafka/coord"
+	"kafkalab/kafka/registry"
 	"kafkalab/kafka/storage"
 )
 
@@ -26,6 +28,8 @@ type property struct {
 	value func(string) (string, error)
 	// help says in what unit the value is, and what else there is to know.
 	help string
+	// zooKeeper says that the key is for the registration there alone.
+	zooKeeper bool
 	// without says why a key has no effect here: it is named in a warning.
 	without string
 }
@@ -57,16 +61,22 @@ var serverProperties = []property{
 	{key: "max.socket.request.bytes", flag: "max-request-size", value: someBytes.convert, help: someBytes.help()},
 	{key: "socket.send.buffer", flag: "socket-send-buffer", value: someBytes.convert, help: someBytes.help()},
 	{key: "socket.receive.buffer", flag: "socket-receive-buffer", value: someBytes.convert, help: someBytes.help()},
-	{key: "enable.zookeeper", value: onlyFalse, help: "only false: clients name brokers with --broker-list"},
+	{key: enableZooKeeper, value: boolean, help: "true: register in the ZooKeeper of zk.connect, which must be there; false: the keys for it have no effect; without it zk.connect decides"},
+	{key: zkConnect, flag: zkFlag, value: zkServers, zooKeeper: true},
+	{key: "zk.sessiontimeout.ms", flag: zkSessionFlag, value: zkMilliseconds.convert, help: zkMilliseconds.help(), zooKeeper: true},
+	{key: "zk.connectiontimeout.ms", flag: zkTimeoutFlag, value: zkMilliseconds.convert, help: zkMilliseconds.help(), zooKeeper: true},
+	{key: "hostname", flag: hostnameFlag, value: hostToRegister, zooKeeper: true},
 	{key: "num.threads", without: "each connection is served by a goroutine of its own"},
 	{key: "monitoring.period.secs", without: "see --metrics-listen"},
 	{key: "max.topic.name.length", without: "topic names have at most 249 bytes"},
-	{key: "hostname", without: "it is for registration in ZooKeeper"},
-	{key: "zk.connect", without: "the broker does not register in ZooKeeper"},
-	{key: "zk.sessiontimeout.ms", without: "the broker does not register in ZooKeeper"},
-	{key: "zk.connectiontimeout.ms", without: "the broker does not register in ZooKeeper"},
-	{key: "zk.synctime.ms", without: "the broker does not register in ZooKeeper"},
+	{key: "zk.synctime.ms", without: "the broker reads nothing from ZooKeeper that would have to be fresh"},
 }
+
+// Keys that say whether the broker registers in ZooKeeper.
+const (
+	enableZooKeeper = "enable.zookeeper"
+	zkConnect       = "zk.connect"
+)
 
 // unit is what the number of a key counts.
 type unit struct {
@@ -88,8 +98,10 @@ var (
 	someBytes    = unit{name: "bytes", least: 1, most: math.MaxInt64}
 	bytesOrOff   = unit{name: "bytes", least: 1, most: math.MaxInt64, off: true}
 	milliseconds = unit{name: "milliseconds", least: 1, most: math.MaxInt64 / int64(time.Millisecond), duration: time.Millisecond, flagOff: true}
-	minutes      = unit{name: "minutes", least: 1, most: math.MaxInt64 / int64(time.Minute), duration: time.Minute}
-	hours        = unit{name: "hours", least: 1, most: math.MaxInt64 / int64(time.Hour), duration: time.Hour, flagOff: true}
+	// Time-outs of ZooKeeper are 32 bits wide.
+	zkMilliseconds = unit{name: "milliseconds", least: coord.MinSessionTimeout.Milliseconds(), most: coord.MaxSessionTimeout.Milliseconds(), duration: time.Millisecond}
+	minutes        = unit{name: "minutes", least: 1, most: math.MaxInt64 / int64(time.Minute), duration: time.Minute}
+	hours          = unit{name: "hours", least: 1, most: math.MaxInt64 / int64(time.Hour), duration: time.Hour, flagOff: true}
 )
 
 func (u unit) help() string {
@@ -170,11 +182,47 @@ func portToListen(text string) (string, error) {
 	return ":" + text, nil
 }
 
-func onlyFalse(text string) (string, error) {
-	if strings.TrimSpace(text) != "false" {
-		return "", fmt.Errorf("%.100q: this broker does not register in ZooKeeper; say false and let clients name it with --broker-list", text)
+// boolean checks that a value is one of Java's.
+func boolean(text string) (string, error) {
+	text = strings.TrimSpace(text)
+	if text != "true" && text != "false" {
+		return "", fmt.Errorf("%.100q is neither true nor false", text)
 	}
 	return text, nil
+}
+
+func zkServers(text string) (string, error) {
+	text = strings.TrimSpace(text)
+	return text, coord.Config{Servers: text}.Check()
+}
+
+func hostToRegister(text string) (string, error) {
+	text = strings.TrimSpace(text)
+	return text, registry.CheckHost(text)
+}
+
+// withoutZooKeeper tells why the keys for ZooKeeper have no effect, if they have none. The
+// servers may be given by a flag.
+func withoutZooKeeper(values map[string]propertyValue, given bool) (why string, err error) {
+	enable, said := values[enableZooKeeper]
+	on := ""
+	if said {
+		if on, err = boolean(enable.value); err != nil {
+			return "", fmt.Errorf("line %d: %s: %w", enable.line, enableZooKeeper, err)
+		}
+	}
+	_, connect := values[zkConnect]
+	switch {
+	case given:
+		return "", nil
+	case on == "false":
+		return enableZooKeeper + " is false", nil
+	case connect:
+		return "", nil
+	case on == "true":
+		return "", fmt.Errorf("line %d: %s is true, but nothing says where ZooKeeper is: add %s, or say false and let clients name the broker with --broker-list", enable.line, enableZooKeeper, zkConnect)
+	}
+	return "there is no " + zkConnect, nil
 }
 
 // propertyHelp is the table of keys for --help.
@@ -225,6 +273,10 @@ func setFlags(fs *flagSet, values map[string]propertyValue) (notes []note, err e
 	for _, p := range serverProperties {
 		given[p.flag] = p.flag != "" && fs.Changed(p.flag)
 	}
+	notRegistered, err := withoutZooKeeper(values, given[zkFlag])
+	if err != nil {
+		return nil, err
+	}
 	for _, p := range serverProperties {
 		v, ok := values[p.key]
 		if !ok {
@@ -235,7 +287,11 @@ func setFlags(fs *flagSet, values map[string]propertyValue) (notes []note, err e
 			continue
 		}
 		value, err := p.value(v.value)
-		if err == nil && p.flag != "" && !given[p.flag] {
+		switch {
+		case err != nil:
+		case p.zooKeeper && notRegistered != "":
+			notes = append(notes, note{p.key, notRegistered})
+		case p.flag != "" && !given[p.flag]:
 			err = fs.Set(p.flag, value)
 		}
 		if err != nil {
