@@ -138,7 +138,7 @@ func (s *Session) judge(err error, e effect) (_ error, again bool) {
 	}
 	err = refusal(err)
 	if err == ErrExpired {
-		s.expire()
+		s.end(ErrExpired)
 	}
 	return err, false
 }
@@ -156,12 +156,11 @@ func (s *Session) awaitLink(ctx context.Context) error {
 	s.mu.Lock()
 	up := s.up
 	s.mu.Unlock()
-	select {
-	case <-s.ctx.Done():
-		return s.gone()
-	case <-up:
-		return nil
-	default:
+	if gone := s.gone(); gone != nil {
+		return gone
+	}
+	if ctx.Err() != nil {
+		return waitError(ctx, "not sent", nil)
 	}
 	select {
 	case <-s.ctx.Done():

@@ -206,12 +206,12 @@ const closeTimeout = 5 * time.Second
 func (c *Client) close() error {
 	c.mu.Lock()
 	c.closed = true
+	c.cancel()
 	if c.session != nil {
 		c.session.end(ErrClosed)
 	}
 	c.broadcast()
 	c.mu.Unlock()
-	c.cancel()
 
 	done := make(chan struct{})
 	go func() {

@@ -85,7 +85,7 @@ func (s *Session) dial(network, addr string, _ time.Duration) (net.Conn, error) 
 		patience:  s.patience(d),
 		seen:      s.zxid.Load(),
 		forgetful: d.hungUp && s.longAway(),
-		counts:    make(map[int32]struct{}),
+		counts:    make(map[int32]int32),
 	}
 	if err := s.adopt(l); err != nil {
 		_ = conn.Close()

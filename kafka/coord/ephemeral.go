@@ -29,7 +29,8 @@ type Ephemeral struct {
 
 // Ephemeral keeps an ephemeral node: it is made in the live session, in each
 // later one, and again when somebody deletes it. data is asked for its value
-// each time. A goroutine of its own does that until Close.
+// each time; a node of the session itself is taken for it, whatever its value.
+// A goroutine of its own does that until Close.
 //
 // While another node is in the way, it waits until that vanishes. This may be
 // the node of an earlier session of this very client: ZooKeeper deletes it, and

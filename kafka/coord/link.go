@@ -67,7 +67,7 @@ type link struct {
 	buf  [shakeMax + sizeSize]byte
 
 	mu     sync.Mutex
-	counts map[int32]struct{} // xids of requests whose answers begin with a count
+	counts map[int32]int32 // xid → kind, of requests whose answers begin with a count
 
 	closeXid      atomic.Int32
 	answered      atomic.Bool // something but the handshake
@@ -91,10 +91,10 @@ func (l *link) Write(p []byte) (int, error) {
 		return l.Conn.Write(p)
 	}
 	xid := int32(binary.BigEndian.Uint32(p[sizeSize:]))
-	switch int32(binary.BigEndian.Uint32(p[sizeSize+4:])) {
+	switch kind := int32(binary.BigEndian.Uint32(p[sizeSize+4:])); kind {
 	case kindGet, kindChildren:
 		l.mu.Lock()
-		l.counts[xid] = struct{}{}
+		l.counts[xid] = kind
 		l.mu.Unlock()
 	case kindClose:
 		l.closeXid.Store(xid)
@@ -175,16 +175,18 @@ func (l *link) look(head []byte) error {
 		l.closeAnswered.Store(true)
 	}
 	l.mu.Lock()
-	_, counted := l.counts[xid]
+	kind := l.counts[xid]
 	delete(l.counts, xid)
 	l.mu.Unlock()
-	if !counted || len(head) < sizeSize+responseHeader+4 {
+	if kind == 0 || len(head) < sizeSize+responseHeader+4 {
 		return nil
 	}
-	// Bytes of the value, which a missing one has -1 of, or names of 4 bytes at
-	// least: never more than there are bytes.
 	count := int32(binary.BigEndian.Uint32(head[sizeSize+responseHeader:]))
-	if count < -1 || int(count) > l.rest {
+	least, most := int32(-1), int32(l.rest) // bytes; a missing value has -1
+	if kind == kindChildren {
+		least, most = 0, int32(l.rest)/4 // names, each with its length
+	}
+	if count < least || count > most {
 		return fmt.Errorf("%w: count of %d in an answer with %d bytes", errNotZooKeeper, count, l.rest)
 	}
 	return nil
@@ -226,7 +228,7 @@ func (l *link) shake() error {
 func (s *Session) agree(asked, id int64, timeout, sent time.Duration) error {
 	switch {
 	case asked != 0 && id == 0:
-		s.expire()
+		s.end(ErrExpired)
 		return nil
 	case id == 0 || asked != 0 && id != asked:
 		return fmt.Errorf("%w: session %#x where %#x was asked for", errNotZooKeeper, id, asked)
