@@ -11,6 +11,7 @@ import (
 type batchKey struct {
 	topic     string
 	partition int32
+	keyed     bool // of messages whose order by key is to be kept
 }
 
 // batch is the message set that gathers for one partition. An empty one is
@@ -18,6 +19,7 @@ type batchKey struct {
 type batch struct {
 	key      batchKey
 	set      []byte
+	keys     []byte // of its messages, if they are keyed
 	messages int
 	due      time.Time // when it is sent however few messages it has
 }
@@ -25,11 +27,11 @@ type batch struct {
 // maxEmptyBatches bounds how many partitions are remembered for reuse.
 const maxEmptyBatches = 1024
 
-func (p *Producer) batch(topic string, partition int32) *batch {
-	if b := p.last; b != nil && b.key.partition == partition && b.key.topic == topic {
+func (p *Producer) batch(topic string, partition int32, keyed bool) *batch {
+	if b := p.last; b != nil && b.key.partition == partition && b.key.keyed == keyed && b.key.topic == topic {
 		return b
 	}
-	key := batchKey{topic, partition}
+	key := batchKey{topic, partition, keyed}
 	b := p.batches[key]
 	if b == nil {
 		if len(p.batches) >= maxEmptyBatches {
@@ -50,7 +52,7 @@ func (p *Producer) batch(topic string, partition int32) *batch {
 // many it has refused, the last ones.
 func (p *Producer) sendAsync(room *room, topic string, partition int32, payloads [][]byte) (refused int, err error) {
 	for i, payload := range payloads {
-		b, err := p.makeRoom(room, topic, partition, message.EntrySize(len(payload)))
+		b, err := p.makeRoom(room, topic, partition, message.EntrySize(len(payload))+room.keySize())
 		if err == errDrop {
 			p.drop(1)
 			continue
@@ -72,8 +74,12 @@ func (p *Producer) sendAsync(room *room, topic string, partition int32, payloads
 		b.messages++
 		size := len(b.set) - before
 		p.openBytes += size
-		p.stats.Sent++
-		p.stats.Bytes += int64(size)
+		if room.keyed {
+			before := len(b.keys)
+			b.keys = appendKey(b.keys, room.key, 1)
+			p.openBytes += len(b.keys) - before
+		}
+		p.take(room, count{1, int64(size)})
 		if b.messages == p.cfg.BatchMessages && !p.closeBatch(b) {
 			p.full++ // taken along when the writer makes room
 		}
@@ -84,9 +90,9 @@ func (p *Producer) sendAsync(room *room, topic string, partition int32, payloads
 // makeRoom returns the batch of a partition when n more bytes fit it.
 func (p *Producer) makeRoom(room *room, topic string, partition int32, n int) (*batch, error) {
 	for {
-		b := p.batch(topic, partition)
+		b := p.batch(topic, partition, room.keyed)
 		switch {
-		case b.messages > 0 && (b.messages >= p.cfg.BatchMessages || len(b.set)+n > p.cfg.MaxBufferBytes):
+		case b.messages > 0 && (b.messages >= p.cfg.BatchMessages || b.size()+n > p.cfg.MaxBufferBytes):
 			if err := p.waitRoom(room, p.requestSize(b)); err != nil {
 				return nil, err
 			}
@@ -106,7 +112,19 @@ func (p *Producer) makeRoom(room *room, topic string, partition int32, n int) (*
 }
 
 func (p *Producer) requestSize(b *batch) int {
-	return wire.AckedProduceSize(b.key.topic) + len(b.set)
+	return wire.AckedProduceSize(b.key.topic) + b.size()
+}
+
+// size is the memory that its messages take.
+func (b *batch) size() int { return len(b.set) + len(b.keys) }
+
+// empty lets the batch begin anew.
+func (p *Producer) empty(b *batch) {
+	p.openBytes -= b.size()
+	b.set, b.keys, b.messages = b.set[:0], b.keys[:0], 0
+	if cap(b.set)+cap(b.keys) > 2*p.cfg.MaxBufferBytes {
+		b.set, b.keys = nil, nil // as with the buffers
+	}
 }
 
 // closeBatch makes a request of an open batch, if the buffer has room for it. A
@@ -129,13 +147,14 @@ func (p *Producer) closeBatch(b *batch) bool {
 	} else {
 		p.beginRequest(b.key.topic, b.key.partition, len(set))
 		p.fill.b = append(p.fill.b, set...)
+		if p.owner != nil {
+			start := len(p.fill.keys)
+			p.fill.keys = append(beginKeys(p.fill.keys), b.keys...)
+			endKeys(p.fill.keys, start)
+		}
 		p.endRequest(c, len(set), nil)
 	}
-	p.openBytes -= len(b.set)
-	b.set, b.messages = b.set[:0], 0
-	if cap(b.set) > 2*p.cfg.MaxBufferBytes {
-		b.set = nil // as with the buffers
-	}
+	p.empty(b)
 	if cap(p.packed) > 2*p.cfg.MaxBufferBytes {
 		p.packed = nil
 	}

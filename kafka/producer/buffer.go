@@ -12,7 +12,9 @@ import (
 type buffer struct {
 	b        []byte
 	count    count
+	frames   int       // requests
 	requests []request // one for each, when they are acknowledged
+	keys     []byte    // of a cluster: those of the messages of each request, see beginKeys
 }
 
 // request is what is remembered of a request that will be answered.
@@ -26,7 +28,10 @@ func (b *buffer) reset(maxBytes int) {
 	if cap(b.b) > 2*maxBytes {
 		b.b = nil // one outsized request must not keep its memory for ever
 	}
-	b.count = count{}
+	if b.keys = b.keys[:0]; cap(b.keys) > 2*maxBytes {
+		b.keys = nil
+	}
+	b.count, b.frames = count{}, 0
 	clear(b.requests)
 	b.requests = b.requests[:0]
 }
@@ -37,6 +42,10 @@ func (b *buffer) prepend(rest buffer, old []byte) (freed []byte) {
 	n := copy(old[:cap(old)], rest.b)
 	freed, b.b = b.b, append(old[:n], b.b...)
 	b.count.add(rest.count)
+	b.frames += rest.frames
+	if len(rest.keys) > 0 {
+		b.keys = append(append([]byte(nil), rest.keys...), b.keys...)
+	}
 	b.requests = append(append([]request(nil), rest.requests...), b.requests...)
 	return freed
 }

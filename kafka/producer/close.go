@@ -49,9 +49,7 @@ func (p *Producer) settle(ctx context.Context) error {
 	}
 	p.wanted++
 	round, put := p.wanted, p.put
-	if !p.writing {
-		p.settleRounds()
-	}
+	p.settleIfIdle()
 	for p.cfg.Acks == AcksNone && p.confirmed < round || p.resolved < put {
 		if err := wait(); err != nil {
 			return err
@@ -98,6 +96,9 @@ func (p *Producer) close(ctx context.Context) error {
 	}
 	if l := p.link; l != nil {
 		p.broke(l, cause)
+	}
+	if p.owner != nil {
+		p.left = append(p.left, p.takeBack(everything)...) // for the cluster to see to
 	}
 	rest := p.fill.count
 	for _, b := range p.batches {

@@ -60,22 +60,34 @@ func (p *Producer) lose(c count, unconfirmed bool, err error) {
 	if c.messages == 0 {
 		return
 	}
-	p.loss.add(c)
 	p.stats.Failed += c.messages
-	if unconfirmed {
-		p.loss.unconfirmed += c.messages
+	if p.owner != nil {
+		p.owner.cluster.report(c, unconfirmed, err)
+		return
 	}
-	if p.loss.err == nil {
-		p.loss.err = err
+	p.loss.note(c, unconfirmed, err)
+}
+
+func (l *loss) note(c count, unconfirmed bool, err error) {
+	l.add(c)
+	if unconfirmed {
+		l.unconfirmed += c.messages
+	}
+	if l.err == nil {
+		l.err = err
 	}
 }
 
 // takeLoss returns what has not been reported yet, or nil. mu is held.
 func (p *Producer) takeLoss() error {
-	l := p.loss
+	return p.loss.take()
+}
+
+// take returns what there is to report, once, or nil.
+func (l *loss) take() error {
 	if l.messages == 0 {
 		return nil
 	}
-	p.loss = loss{}
+	defer func() { *l = loss{} }()
 	return &NotSentError{Messages: l.messages, Bytes: l.bytes, Unconfirmed: l.unconfirmed, Err: l.err}
 }

@@ -27,6 +27,10 @@ type link struct {
 	lastBarrier time.Time
 
 	inflight []request // with acks: requests that wait for their answers, in order
+
+	requests int64     // written to it
+	until    time.Time // when it has served long enough; zero: never
+	leaving  bool      // it has: nothing more is written to it but a barrier
 }
 
 // reconnect is how a producer goes about connecting again. Guarded by mu.
@@ -56,10 +60,13 @@ func (p *Producer) connect(ctx context.Context) (*link, error) {
 		return p.link, nil
 	}
 	wait := time.Until(p.nextDial)
+	p.dialing = true
 	p.mu.Unlock()
 	conn, err := p.dial(ctx, wait)
 	p.mu.Lock()
+	p.dialing = false
 	if err != nil {
+		p.cannotReach(ctx)
 		if ctx.Err() == nil {
 			if p.dialErr = err; p.downSince.IsZero() {
 				p.downSince = time.Now()
@@ -69,8 +76,11 @@ func (p *Producer) connect(ctx context.Context) (*link, error) {
 		}
 		return nil, err
 	}
-	l := &link{conn: conn, lastBarrier: time.Now()}
+	l := &link{conn: conn, lastBarrier: time.Now(), until: p.serveUntil()}
 	p.link = l
+	if p.owner != nil {
+		p.owner.setDown(false)
+	}
 	p.downSince, p.dialErr = time.Time{}, nil
 	p.stats.Connects++
 	p.readers.Go(func() { p.read(l) })
@@ -100,23 +110,37 @@ func (p *Producer) await(ctx context.Context) error {
 }
 
 // awaitLink makes a connection for a caller who is to write. mu is held.
-func (p *Producer) awaitLink(ctx context.Context) error {
+func (p *Producer) awaitLink(r *room) error {
 	for p.link == nil {
 		p.writing = true
-		_, err := p.connect(ctx)
+		_, err := p.connect(r.ctx)
 		p.writing = false
 		p.broadcast()
-		if ctx.Err() != nil {
+		if err == nil {
+			return nil
+		}
+		if cause := p.cannotWait(r); cause != nil {
+			return cause
+		}
+		if r.ctx.Err() != nil {
 			return err
 		}
-		if err := p.unreachable(ctx); err != nil {
+		if err := p.unreachable(r.ctx); err != nil {
 			return err
-		}
-		if p.closing {
-			return ErrClosed
 		}
 	}
 	return nil
+}
+
+// cannotReach tells the cluster that an attempt to connect has failed, also when
+// it was the caller's time that ran out: only messages that can go elsewhere are
+// kept from a broker that is down, and it is tried again at once. mu is held.
+func (p *Producer) cannotReach(ctx context.Context) {
+	if p.owner == nil || p.closing || errors.Is(ctx.Err(), context.Canceled) {
+		return
+	}
+	p.owner.setDown(true)
+	p.signal()
 }
 
 // dial waits, then tries all brokers in random order. It ends with Close, too.
@@ -211,6 +235,9 @@ func (p *Producer) answered(l *link, code wire.Code, payload []byte) (more bool)
 		}
 	} else {
 		p.acknowledge(l, code, payload)
+		if l.leaving && p.hasWork(time.Now()) {
+			p.signal()
+		}
 	}
 	p.broadcast()
 	return true
@@ -226,6 +253,9 @@ func (p *Producer) acknowledge(l *link, code wire.Code, payload []byte) {
 	}
 	if err == nil {
 		p.stats.Delivered += r.messages
+	}
+	if code == wire.CodeWrongPartition && p.owner != nil {
+		p.owner.cluster.lookSoon()
 	}
 	p.resolve(r, code == wire.CodeTimedOut, err)
 	p.roomMade()

@@ -105,6 +105,11 @@ const (
 	DefaultMaxMessageBytes = 1_000_000 // 0.7's max.message.size
 	DefaultMaxBufferBytes  = 1 << 20
 	DefaultDialTimeout     = 5 * time.Second // 0.7's connect.timeout.ms
+	// DefaultReconnectInterval is the default for the static list of a cluster
+	// alone. 0.7 had a new connection after 30,000 requests, which a producer of
+	// today has sent in a tenth of a second, or 10,000 s, in which a broker that
+	// has come back behind a load balancer gets nothing.
+	DefaultReconnectInterval = time.Minute
 )
 
 // Config describes a producer. Zero fields take the defaults.
@@ -148,10 +153,29 @@ type Config struct {
 	// whose context has no deadline waits while no broker can be reached.
 	DialTimeout    time.Duration
 	RequestTimeout time.Duration // of one write, and of one answer beside AckTimeout; 0: the client package's
-	Logger         *slog.Logger  // connections and losses, never messages; nil: nothing is logged
+
+	// ReconnectRequests and ReconnectInterval end a connection on purpose, after
+	// so many requests (at least) or so much time, so that a load balancer deals
+	// the next one anew (NetDB'11 §4; Kafka 0.7's reconnect.interval and
+	// reconnect.time.interval.ms). The next send makes the new connection, once
+	// all on the old one has been confirmed: nothing is in doubt for it. The first
+	// interval is shorter, by chance, so that producers that start together do not
+	// reconnect together. 0 or less: never; but see [ClusterConfig.StaticBrokers].
+	ReconnectRequests int
+	ReconnectInterval time.Duration
+
+	Logger *slog.Logger // connections and losses, never messages; nil: nothing is logged
 }
 
 func (c Config) withDefaults() (Config, error) {
+	if len(c.Brokers) == 0 {
+		return c, errors.New("producer: no broker is given: name at least one host:port")
+	}
+	return c.withLimits()
+}
+
+// withLimits fills in and checks all but the brokers.
+func (c Config) withLimits() (Config, error) {
 	setDefault(&c.BatchMessages, DefaultBatchMessages)
 	setDefault(&c.QueueInterval, DefaultQueueInterval)
 	setDefault(&c.AckTimeout, DefaultAckTimeout)
@@ -164,8 +188,6 @@ func (c Config) withDefaults() (Config, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	switch {
-	case len(c.Brokers) == 0:
-		return c, errors.New("producer: no broker is given: name at least one host:port")
 	case c.Acks < AcksNone || c.Acks > AcksFlushed:
 		return c, fmt.Errorf("producer: %v: give one of none, received, appended, flushed", c.Acks)
 	case c.Codec > message.CodecSnappy:
@@ -237,8 +259,16 @@ type Producer struct {
 	full      int                 // batches that are full and wait for room in fill
 	dueWaits  bool                // a batch that is due waits for room, too
 
-	link *link // the connection, or nil
+	link    *link // the connection, or nil
+	dialing bool  // who has set writing is still connecting, and has taken nothing out of fill
 	reconnect
+
+	// Of a cluster: whose producer this is, or nil.
+	owner             *member
+	retired           bool     // takes nothing more, as its broker has gone
+	left              []parcel // what was left unwritten after retired or Close
+	flying            count    // without acks: what is being written
+	movedIn, movedOut int64    // messages that came from, and went to, other producers of the cluster
 
 	// Flush counts rounds: a round is confirmed when the answer of a barrier
 	// that was sent after it began has come.
@@ -277,14 +307,7 @@ func New(ctx context.Context, cfg Config) (*Producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Producer{
-		cfg:     cfg,
-		stopped: make(chan struct{}),
-		wake:    make(chan struct{}, 1),
-		changed: make(chan struct{}),
-		batches: map[batchKey]*batch{},
-	}
-	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p := newProducer(cfg, nil)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, err := p.connect(ctx); err != nil {
@@ -293,6 +316,21 @@ func New(ctx context.Context, cfg Config) (*Producer, error) {
 	}
 	go p.run()
 	return p, nil
+}
+
+// newProducer returns a producer without a connection, whose goroutine is still to
+// be started.
+func newProducer(cfg Config, owner *member) *Producer {
+	p := &Producer{
+		cfg:     cfg,
+		owner:   owner,
+		stopped: make(chan struct{}),
+		wake:    make(chan struct{}, 1),
+		changed: make(chan struct{}),
+		batches: map[batchKey]*batch{},
+	}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p
 }
 
 // Stats returns the counts so far.

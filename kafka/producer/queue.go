@@ -2,6 +2,7 @@ package producer
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 )
@@ -27,8 +28,13 @@ func (q QueuePolicy) String() string {
 	return queuePolicyNames[q]
 }
 
-// errDrop tells Send to drop a message. No caller sees it.
-var errDrop = errors.New("drop")
+// What a Send within the package is told instead of waiting. No caller sees these.
+var (
+	errDrop    = errors.New("drop")             // drop the message
+	errBusy    = errors.New("there is no room") // with routing.try
+	errDown    = errors.New("broker is down")   // with routing.leave
+	errRetired = errors.New("broker has gone")  // another one is to be chosen
+)
 
 // room is how one Send waits for room: all its waits together take no longer
 // than the policy has it.
@@ -36,6 +42,46 @@ type room struct {
 	ctx     context.Context // the caller's
 	limited context.Context // ctx and QueueTimeout, from the first wait on
 	cancel  context.CancelFunc
+	routing
+}
+
+// routing is how a cluster sends to one of its brokers.
+type routing struct {
+	key   []byte
+	keyed bool // key chooses the partition, so that its order is kept there
+	try   bool // give up instead of waiting for room
+	leave bool // give up instead of waiting for a broker that is down
+	moved bool // was taken, and counted, by another producer of the cluster; waits for room whatever the policy
+}
+
+// keySize bounds what [appendKey] appends for the key.
+func (r *routing) keySize() int {
+	if !r.keyed {
+		return 0
+	}
+	return 2*binary.MaxVarintLen32 + len(r.key)
+}
+
+// policy is what to do when there is no room.
+func (p *Producer) policy(r *room) QueuePolicy {
+	if r.moved {
+		return QueueWait
+	}
+	return p.cfg.QueueFull
+}
+
+// cannotWait tells why a Send must not go on waiting for this broker, or nil.
+// mu is held.
+func (p *Producer) cannotWait(r *room) error {
+	switch {
+	case p.retired:
+		return errRetired
+	case p.closing:
+		return ErrClosed
+	case r.leave && p.owner.down.Load():
+		return errDown
+	}
+	return nil
 }
 
 func (r *room) close() {
@@ -49,14 +95,20 @@ func (r *room) close() {
 func (p *Producer) waitRoom(r *room, n int) error {
 	for !p.hasRoom(n) {
 		p.signal()
-		if p.cfg.QueueFull == QueueDrop {
+		if err := p.cannotWait(r); err != nil {
+			return err
+		}
+		switch {
+		case r.try:
+			return errBusy
+		case p.policy(r) == QueueDrop:
 			return errDrop // as it is: dropping costs nothing
 		}
 		if err := p.awaitRoom(r); err != nil {
 			return fmt.Errorf("send: %d bytes wait in the buffer, and there is no room for %d: %w", len(p.fill.b), n, err)
 		}
-		if p.closing {
-			return ErrClosed
+		if err := p.cannotWait(r); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -64,7 +116,7 @@ func (p *Producer) waitRoom(r *room, n int) error {
 
 // awaitRoom waits for a change while the policy allows it. mu is held.
 func (p *Producer) awaitRoom(r *room) error {
-	switch p.cfg.QueueFull {
+	switch p.policy(r) {
 	case QueueError:
 		return p.queueFull()
 	case QueueWaitAtMost:
@@ -92,4 +144,14 @@ func (p *Producer) queueFull() error {
 func (p *Producer) drop(messages int) {
 	p.stats.Sent += int64(messages)
 	p.stats.Dropped += int64(messages)
+}
+
+// take counts messages as taken. mu is held.
+func (p *Producer) take(r *room, c count) {
+	if r.moved {
+		p.movedIn += c.messages // what was sent has been counted
+		return
+	}
+	p.stats.Sent += c.messages
+	p.stats.Bytes += c.bytes
 }

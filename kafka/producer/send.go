@@ -28,17 +28,29 @@ func (p *Producer) Send(ctx context.Context, topic string, partition int32, payl
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	refused, err := p.send(ctx, topic, partition, payloads)
+	r := room{ctx: ctx}
+	refused, err := p.send(&r, topic, partition, payloads)
+	r.close()
 	p.stats.Sent += int64(refused)
 	p.stats.Failed += int64(refused)
 	return err
 }
 
+// sendRouted is Send for a cluster, which counts what it refuses: the last ones.
+func (p *Producer) sendRouted(r *room, topic string, partition int32, payloads [][]byte) (refused int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.send(r, topic, partition, payloads)
+}
+
 // send returns how many of the payloads it has refused, which nothing else counts.
-func (p *Producer) send(ctx context.Context, topic string, partition int32, payloads [][]byte) (refused int, err error) {
+func (p *Producer) send(r *room, topic string, partition int32, payloads [][]byte) (refused int, err error) {
 	size, err := p.admit(topic, partition, payloads)
 	if err != nil {
 		return len(payloads), err
+	}
+	if r.try && !p.cfg.Async && !p.hasRoom(wire.ProduceHeaderSize(topic)) {
+		return len(payloads), errBusy // before anything is compressed in vain
 	}
 	set := toSend{payloads: payloads, size: size, bytes: int64(size)}
 	if p.cfg.Codec != message.CodecNone && (!p.cfg.Async || size > p.cfg.MaxMessageBytes) {
@@ -51,26 +63,24 @@ func (p *Producer) send(ctx context.Context, topic string, partition int32, payl
 		if err != nil {
 			return len(payloads), fmt.Errorf("send to %s-%d: %w", topic, partition, err)
 		}
-		if p.closing {
-			return len(payloads), ErrClosed
+		if err := p.cannotWait(r); err != nil {
+			return len(payloads), err
 		}
 	}
-	room := room{ctx: ctx}
-	defer room.close()
 	switch {
 	case p.cfg.Async:
-		return p.sendAsync(&room, topic, partition, payloads)
+		return p.sendAsync(r, topic, partition, payloads)
 	case p.cfg.writesInSend():
-		return p.sendDirect(ctx, topic, partition, set)
+		return p.sendDirect(r, topic, partition, set)
 	}
-	switch err := p.waitRoom(&room, wire.ProduceHeaderSize(topic)+set.size); {
+	switch err := p.waitRoom(r, wire.ProduceHeaderSize(topic)+set.size+r.keySize()); {
 	case err == errDrop:
 		p.drop(len(payloads))
 		return 0, nil
 	case err != nil:
 		return len(payloads), err
 	}
-	p.encode(topic, partition, set, nil)
+	p.encode(r, topic, partition, set, nil)
 	p.signal()
 	return 0, nil
 }
@@ -97,6 +107,9 @@ func (e *PartialError) Unwrap() error { return e.Err }
 
 // admit checks what Send was given and returns the size of the message set.
 func (p *Producer) admit(topic string, partition int32, payloads [][]byte) (int, error) {
+	if p.retired {
+		return 0, errRetired
+	}
 	if p.closing {
 		return 0, ErrClosed
 	}
@@ -142,11 +155,11 @@ func (p *Producer) hasRoom(n int) bool {
 			return false
 		}
 	}
-	return len(p.fill.b) == 0 || len(p.fill.b)+n <= p.cfg.MaxBufferBytes
+	return len(p.fill.b) == 0 || len(p.fill.b)+len(p.fill.keys)+n <= p.cfg.MaxBufferBytes
 }
 
 // encode appends one request with a set to the buffer.
-func (p *Producer) encode(topic string, partition int32, set toSend, result chan error) {
+func (p *Producer) encode(r *room, topic string, partition int32, set toSend, result chan error) {
 	p.beginRequest(topic, partition, set.size)
 	if set.packed != nil {
 		p.fill.b = append(p.fill.b, set.packed...)
@@ -156,8 +169,15 @@ func (p *Producer) encode(topic string, partition int32, set toSend, result chan
 		}
 	}
 	c := count{int64(len(set.payloads)), set.bytes}
-	p.stats.Sent += c.messages
-	p.stats.Bytes += c.bytes
+	p.take(r, c)
+	if p.owner != nil {
+		start := len(p.fill.keys)
+		p.fill.keys = beginKeys(p.fill.keys)
+		if r.keyed {
+			p.fill.keys = appendKey(p.fill.keys, r.key, len(set.payloads))
+		}
+		endKeys(p.fill.keys, start)
+	}
 	p.endRequest(c, set.size, result)
 }
 
@@ -173,6 +193,7 @@ func (p *Producer) beginRequest(topic string, partition int32, size int) {
 // endRequest ends the request whose set, of a size, was just put into the buffer.
 func (p *Producer) endRequest(c count, size int, result chan error) {
 	p.fill.count.add(c)
+	p.fill.frames++
 	p.stats.Requests++
 	p.stats.RequestBytes += int64(size)
 	if p.cfg.Acks == AcksNone {
@@ -186,26 +207,35 @@ func (p *Producer) endRequest(c count, size int, result chan error) {
 // sendDirect writes the request from the caller's own goroutine and, with
 // acks, waits for its answer. What fails after it was encoded is counted where
 // that is found out.
-func (p *Producer) sendDirect(ctx context.Context, topic string, partition int32, set toSend) (refused int, err error) {
-	for p.link == nil || p.writing || !p.hasRoom(set.size) {
-		wait := p.await
-		if !p.writing && p.link == nil {
-			wait = p.awaitLink
+func (p *Producer) sendDirect(r *room, topic string, partition int32, set toSend) (refused int, err error) {
+	ctx := r.ctx
+	for !p.canWrite(set.size) {
+		if err := p.cannotWait(r); err != nil {
+			return len(set.payloads), err
 		}
-		if err := wait(ctx); err != nil {
+		if !p.writing && p.link == nil {
+			err = p.awaitLink(r)
+		} else {
+			p.signal() // for the barrier that a connection may need before it is left
+			err = p.await(ctx)
+		}
+		if err != nil {
 			return len(set.payloads), fmt.Errorf("send to %s-%d: %w", topic, partition, err)
 		}
-		if p.closing {
-			return len(set.payloads), ErrClosed
-		}
+	}
+	if err := p.cannotWait(r); err != nil {
+		return len(set.payloads), err
 	}
 	var result chan error
 	if p.cfg.Acks != AcksNone {
 		result = make(chan error, 1)
 	}
-	p.encode(topic, partition, set, result)
-	if err := p.drain(ctx, false); err != nil {
-		return 0, fmt.Errorf("send to %s-%d: %w", topic, partition, err)
+	p.encode(r, topic, partition, set, result)
+	if refused, err := p.drain(ctx, false); err != nil {
+		if refused > 0 {
+			err = unwrittenError{err}
+		}
+		return refused, fmt.Errorf("send to %s-%d: %w", topic, partition, err)
 	}
 	if result == nil {
 		return 0, nil
@@ -221,4 +251,19 @@ func (p *Producer) sendDirect(ctx context.Context, topic string, partition int32
 	case <-ctx.Done():
 		return 0, fmt.Errorf("send to %s-%d: no acknowledgement yet, so it may or may not be in the log: %w", topic, partition, ctx.Err())
 	}
+}
+
+// unwrittenError is that of a write that failed before all of the request was
+// written, so that a broker cannot have taken it.
+type unwrittenError struct{ error }
+
+func (e unwrittenError) Unwrap() error { return e.error }
+
+// canWrite reports whether a Send can write a request with a set of n bytes now.
+func (p *Producer) canWrite(n int) bool {
+	if p.writing {
+		return false
+	}
+	p.renew()
+	return p.link != nil && !p.link.leaving && p.hasRoom(n)
 }

@@ -24,7 +24,7 @@ func (p *Producer) run() {
 		now := time.Now()
 		due := p.closeDue(now)
 		if !p.writing && p.hasWork(now) {
-			if err := p.drain(p.ctx, true); err != nil && p.ctx.Err() == nil {
+			if _, err := p.drain(p.ctx, true); err != nil && p.ctx.Err() == nil {
 				p.cfg.Logger.Warn("sending failed", "error", err)
 			}
 			continue
@@ -53,7 +53,19 @@ func (p *Producer) run() {
 
 // hasWork reports whether there is something to write.
 func (p *Producer) hasWork(now time.Time) bool {
-	return len(p.fill.b) > 0 || p.wantsBarrier(now)
+	if p.wantsBarrier(now) {
+		return true
+	}
+	if l := p.link; l != nil && l.leaving && l.inDoubt() {
+		return false // the rest is for the next connection
+	}
+	return len(p.fill.b) > 0 || p.probes()
+}
+
+// probes reports whether it is time to find out if the broker is back. A cluster
+// sends nothing, but for what has a key, to a broker that is down.
+func (p *Producer) probes() bool {
+	return p.owner != nil && p.link == nil && !p.closing && p.owner.down.Load()
 }
 
 // wantsBarrier reports whether a barrier is to be sent behind what is written
@@ -63,14 +75,18 @@ func (p *Producer) wantsBarrier(now time.Time) bool {
 	if p.cfg.Acks != AcksNone || l == nil || l.barrier || l.unconfirmed.messages+p.fill.count.messages == 0 {
 		return false
 	}
+	if l.leaving {
+		return l.unconfirmed.messages > 0
+	}
 	return p.wanted > p.confirmed || now.Sub(l.lastBarrier) >= confirmInterval
 }
 
 // drain writes what has gathered over the connection, which it makes if need
 // be. mu is held, writing is not set. Of what could not be written, requests
 // that were not begun stay for the next connection if retain is set; the
-// others are lost and reported. Without retain the error is the report.
-func (p *Producer) drain(ctx context.Context, retain bool) error {
+// others are lost and reported. Without retain the error is the report, and refused
+// the number of messages that a broker cannot have.
+func (p *Producer) drain(ctx context.Context, retain bool) (refused int, err error) {
 	p.writing = true
 	defer func() {
 		p.writing = false
@@ -80,13 +96,22 @@ func (p *Producer) drain(ctx context.Context, retain bool) error {
 		}
 		p.broadcast()
 	}()
+	p.renew()
 	l, err := p.connect(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	barrier := p.wantsBarrier(time.Now())
-	out := p.fill
-	p.fill, p.spare = p.spare, buffer{}
+	out, round := p.spare, p.wanted
+	if p.spare = (buffer{}); !l.leaving {
+		out, p.fill = p.fill, out
+	} else if len(p.fill.b) > 0 {
+		round = p.confirmed // it does not reach to the end of what was taken
+	}
+	l.requests += int64(out.frames)
+	if p.cfg.Acks == AcksNone {
+		p.flying = out.count
+	}
 	l.inflight = append(l.inflight, out.requests...)
 	p.closeFull()
 	p.broadcast() // there is room again
@@ -94,16 +119,17 @@ func (p *Producer) drain(ctx context.Context, retain bool) error {
 	answers := l.answers(p, out, barrier)
 	if barrier {
 		out.b = wire.AppendOffsets(out.b, p.topic, 0, wire.TimeLatest, 1)
-		l.startBarrier(p.wanted, out.count)
+		l.startBarrier(round, out.count)
 	}
 	p.mu.Unlock()
 	n, writes, err := p.write(ctx, l, out.b, answers)
 	p.mu.Lock()
+	p.flying = count{}
 	p.stats.Writes += int64(writes)
 	if err == nil {
 		p.written(l, out.count)
 	} else {
-		p.writeFailed(l, &out, data, n, retain, err)
+		refused = p.writeFailed(l, &out, data, n, retain, err)
 	}
 	if err != nil || l.err != nil {
 		p.broke(l, err)
@@ -111,9 +137,9 @@ func (p *Producer) drain(ctx context.Context, retain bool) error {
 	out.reset(p.cfg.MaxBufferBytes)
 	p.spare = out
 	if !retain && n >= data {
-		return nil // only the barrier behind it failed; what that means has been noted
+		return 0, nil // only the barrier behind it failed; what that means has been noted
 	}
-	return err
+	return refused, err
 }
 
 // write writes requests, with one system call or with one for each.
@@ -153,14 +179,20 @@ func (p *Producer) written(l *link, c count) {
 
 // writeFailed sorts the requests of a failed write, of whose first data bytes
 // n were written: complete ones may have arrived, the one that was cut has not
-// (a broker reads whole requests), the rest can still be sent.
-func (p *Producer) writeFailed(l *link, out *buffer, data, n int, retain bool, err error) {
+// (a broker reads whole requests), the rest can still be sent. The one that was cut
+// is lost, too: it may be what the broker has hung up on, and would be again.
+// Without retain it returns how many messages have not arrived.
+func (p *Producer) writeFailed(l *link, out *buffer, data, n int, retain bool, err error) (refused int) {
 	frames, end, cutEnd := wholeFrames(out.b[:data], min(n, data))
 	if !retain {
 		cutEnd = data
 	}
 	p.written(l, countFrames(out.b[:end]))
-	rest := buffer{b: out.b[cutEnd:data], count: countFrames(out.b[cutEnd:data])}
+	gone := frames
+	if cutEnd > end {
+		gone++
+	}
+	rest := buffer{b: out.b[cutEnd:data], count: countFrames(out.b[cutEnd:data]), frames: out.frames - gone, keys: skipKeys(out.keys, gone)}
 	lost := countFrames(out.b[end:cutEnd])
 	if p.cfg.Acks != AcksNone {
 		// The last of inflight are out's, in the same order; but the first of
@@ -187,18 +219,22 @@ func (p *Producer) writeFailed(l *link, out *buffer, data, n int, retain bool, e
 	}
 	if !retain {
 		p.untake(lost)
-		return
+		return int(lost.messages)
 	}
 	p.lose(lost, false, err)
 	if len(rest.b) > 0 {
 		old := out.b
 		out.b = p.fill.prepend(rest, old)
 	}
+	if p.retired {
+		p.left = append(p.left, p.takeBack(everything)...)
+	}
+	return 0
 }
 
-// untake corrects the counts for messages that Send says it has not taken.
+// untake corrects the counts for messages that Send refuses after all.
 func (p *Producer) untake(c count) {
-	p.stats.Failed += c.messages
+	p.stats.Sent -= c.messages
 	p.stats.Bytes -= c.bytes
 }
 
@@ -207,5 +243,12 @@ func (p *Producer) untake(c count) {
 func (p *Producer) settleRounds() {
 	if len(p.fill.b) == 0 && (p.link == nil || p.link.unconfirmed.messages == 0) {
 		p.confirmed = p.wanted
+	}
+}
+
+// settleIfIdle is settleRounds for one who is not the writer.
+func (p *Producer) settleIfIdle() {
+	if !p.writing || p.dialing {
+		p.settleRounds()
 	}
 }

@@ -1,0 +1,424 @@
+package producer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kafkalab/kafka/coord"
+	"kafkalab/kafka/registry"
+)
+
+// ClusterConfig describes a producer for several brokers. The brokers come from
+// exactly one of Registry, ZooKeeper and StaticBrokers.
+type ClusterConfig struct {
+	// Config is that of the producer of each broker, so its bounds hold for each.
+	// Brokers must be empty.
+	Config
+
+	// Registry tells which brokers live and what partitions they have. It, and its
+	// client, are the caller's, and must outlive the cluster.
+	Registry *registry.Registry
+	// ZooKeeper is where the registries are. The session is the cluster's own.
+	ZooKeeper coord.Config
+
+	// StaticBrokers are addresses, host and port, for use without ZooKeeper (Kafka
+	// 0.7's broker.list). A broker is picked at random for each Send, keys are
+	// ignored, and the broker picks the partition; with acks, for which a partition
+	// must be named, the brokers are asked what they have. Each address may be that
+	// of a load balancer (NetDB'11 §4): so ReconnectInterval, if it is 0, is
+	// [DefaultReconnectInterval]; less than 0 is never. With acks the brokers
+	// behind one address should have equally many partitions of a topic.
+	StaticBrokers []string
+
+	// Partitioner chooses the partition of a message with a key. Default:
+	// [HashPartitioner]. It cannot be used with StaticBrokers.
+	Partitioner Partitioner
+}
+
+func (c ClusterConfig) withDefaults() (ClusterConfig, error) {
+	sources := 0
+	for _, given := range [...]bool{c.Registry != nil, c.ZooKeeper.Servers != "", len(c.StaticBrokers) > 0} {
+		if given {
+			sources++
+		}
+	}
+	switch {
+	case len(c.Brokers) > 0:
+		return c, errors.New("producer: a cluster finds its brokers: leave Brokers empty, and name them in StaticBrokers or not at all")
+	case sources != 1:
+		return c, fmt.Errorf("producer: %d of Registry, ZooKeeper and StaticBrokers are given: give one", sources)
+	case len(c.StaticBrokers) > 0 && c.Partitioner != nil:
+		return c, errors.New("producer: a static list of brokers says nothing of partitions, so a Partitioner cannot be used: let it be nil, or use ZooKeeper")
+	}
+	for i, addr := range c.StaticBrokers {
+		if slices.Contains(c.StaticBrokers[:i], addr) {
+			return c, fmt.Errorf("producer: broker %s is listed twice", addr)
+		}
+	}
+	if len(c.StaticBrokers) > 0 {
+		setDefault(&c.ReconnectInterval, DefaultReconnectInterval)
+	}
+	if c.Partitioner == nil {
+		c.Partitioner = HashPartitioner{}
+	}
+	var err error
+	c.Config, err = c.Config.withLimits()
+	return c, err
+}
+
+// Cluster publishes messages to the partitions that several brokers have (NetDB'11
+// §3.2). Its methods may be called by several goroutines at once.
+//
+// It has one [Producer], so one connection, for each broker that is registered and
+// has been sent to. What each is promised of its messages holds for the cluster:
+// no message is sent twice, and none is lost without being counted.
+//
+// # Failover
+//
+// A broker whose connection cannot be made gets no more messages until it can,
+// except those whose key has chosen one of its partitions. What waited for it goes
+// to other brokers that have the topic. When the registry says that a broker has
+// gone, its messages with keys go on as well, to the partitions that are then
+// chosen for them; new ones with keys for the topic wait until they are there, so
+// that messages with the same key reach the new partition in their order. What
+// was written to the broker that has gone, and is not confirmed within
+// DialTimeout, is reported by a [*NotSentError], and so is the one request whose
+// writing was cut.
+//
+// # What is bounded
+//
+// Each broker has the buffers of its producer, see [Config.MaxBufferBytes]. While
+// messages of four buffers are on their way from brokers that have gone, no
+// producers are made for further brokers. A watch of the registry is kept for
+// each topic that was sent to.
+type Cluster struct {
+	cfg    ClusterConfig
+	ctx    context.Context // of the background work: ends in Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	dir           directory
+	keyed         bool // keys choose partitions, and their order is kept
+	brokersChoose bool // partitions are not known: -1 stands for them
+
+	// topics are those whose partitions are known. The map is not changed once it
+	// is published.
+	topics atomic.Pointer[map[string]*topicRoute]
+	// events has a token when a broker has become reachable or unreachable.
+	events chan struct{}
+
+	closing   atomic.Bool
+	closeOnce sync.Once
+	closeErr  error
+
+	// Of messages that no producer counts.
+	refused, dropped atomic.Int64
+
+	mu        sync.Mutex // guards all up to the blank line; taken before that of a producer
+	closed    bool       // no producer is made any more
+	members   map[int32]*member
+	gone      map[int32]bool         // brokers that were registered and are no more
+	asked     map[string]*topicRoute // all topics that were sent to, known or not yet
+	retiring  map[*Producer]bool     // of brokers that have gone
+	ended     tally                  // of producers that are no more
+	lost      int64                  // messages that were moved and found no place
+	moves     int64                  // how often messages were taken back
+	parcels   [2][]parcel            // those without keys and those with, on their way
+	moveBytes int64                  // of them
+	wakeMover [2]chan struct{}
+
+	lossMu  sync.Mutex // guards loss; nothing is locked under it
+	loss    loss
+	hasLoss atomic.Bool
+
+	waitMu  sync.Mutex // guards changed; nothing is locked under it
+	changed chan struct{}
+}
+
+// directory is where a cluster learns of brokers and partitions.
+type directory interface {
+	// open returns when the brokers are known.
+	open(ctx context.Context) error
+	// follow begins to tell the partitions of a topic. The cluster's mu is held: it
+	// must not wait.
+	follow(t *topicRoute)
+	// lookAgain looks for a broker that has partitions of a topic and is not known,
+	// for the n-th time, and returns when it is worth choosing again.
+	lookAgain(ctx context.Context, t *topicRoute, broker int32, n int) error
+	// lookSoon says that what it has told was wrong.
+	lookSoon()
+	// close ends the telling.
+	close() error
+}
+
+// OpenCluster returns a producer for several brokers, which must be closed. It
+// waits, within ctx, for ZooKeeper to tell which brokers there are, possibly none
+// yet; or until one broker of the static list is connected.
+func OpenCluster(ctx context.Context, cfg ClusterConfig) (*Cluster, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	_, random := cfg.Partitioner.(RandomPartitioner)
+	c := &Cluster{
+		cfg:           cfg,
+		keyed:         len(cfg.StaticBrokers) == 0 && !random,
+		brokersChoose: len(cfg.StaticBrokers) > 0 && cfg.Acks == AcksNone,
+		events:        make(chan struct{}, 1),
+		members:       map[int32]*member{},
+		gone:          map[int32]bool{},
+		asked:         map[string]*topicRoute{},
+		retiring:      map[*Producer]bool{},
+		changed:       make(chan struct{}),
+	}
+	c.topics.Store(&map[string]*topicRoute{})
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	if len(cfg.StaticBrokers) > 0 {
+		c.dir = newStaticDirectory(c)
+	} else {
+		c.dir = &registryDirectory{cluster: c, registry: cfg.Registry}
+	}
+	c.wg.Go(c.keep)
+	for kind := range c.wakeMover {
+		c.wakeMover[kind] = make(chan struct{}, 1)
+		c.wg.Go(func() { c.move(kind) })
+	}
+	if err := c.dir.open(ctx); err != nil {
+		ended, cancel := context.WithCancel(ctx)
+		cancel() // nothing was sent, so there is nothing to wait for
+		return nil, errors.Join(fmt.Errorf("producer: %w", err), c.Close(ended))
+	}
+	return c, nil
+}
+
+// member is a broker of a cluster.
+type member struct {
+	cluster *Cluster
+	id      int32
+	addr    string
+	p       atomic.Pointer[Producer] // nil until it is sent to
+	down    atomic.Bool              // the last attempt to connect has failed
+	retired bool                     // guarded by the cluster's mu
+}
+
+// setDown notes whether the broker can be reached. It is called with the mu of the
+// member's producer held.
+func (m *member) setDown(down bool) {
+	m.down.Store(down)
+	select {
+	case m.cluster.events <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// producer returns the member's producer and makes it if need be. If it may not, the
+// error says what to do instead.
+func (m *member) producer(moved bool) (*Producer, error) {
+	if p := m.p.Load(); p != nil {
+		return p, nil
+	}
+	c := m.cluster
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch p := m.p.Load(); {
+	case p != nil:
+		return p, nil
+	case c.closed:
+		return nil, ErrClosed
+	case m.retired:
+		return nil, errRetired
+	case !moved && c.moveBytes >= c.maxMoving():
+		return nil, errBusy
+	}
+	cfg := c.cfg.Config
+	cfg.Brokers = []string{m.addr}
+	p := newProducer(cfg, m)
+	go p.run()
+	m.p.Store(p)
+	return p, nil
+}
+
+// maxMoving bounds what is on its way from brokers that have gone, before further
+// producers may be made that could add to it.
+func (c *Cluster) maxMoving() int64 { return 4 * int64(c.cfg.MaxBufferBytes) }
+
+// dialError tells why the broker cannot be reached, or nil.
+func (m *member) dialError() error {
+	p := m.p.Load()
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dialErr
+}
+
+// brokersFound takes in which brokers live.
+func (c *Cluster) brokersFound(brokers []registry.Broker) {
+	addrs := make(map[int32]string, len(brokers))
+	for _, b := range brokers {
+		addrs[b.ID] = b.Addr()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, m := range c.members {
+		if addr, lives := addrs[id]; addr != m.addr {
+			c.cfg.Logger.Info("broker has gone", "id", id, "broker", m.addr)
+			delete(c.members, id)
+			c.retire(m)
+			if !lives {
+				c.gone[id] = true
+			}
+		}
+	}
+	for id, addr := range addrs {
+		delete(c.gone, id)
+		if c.members[id] == nil {
+			c.cfg.Logger.Info("broker found", "id", id, "broker", addr)
+			c.members[id] = &member{cluster: c, id: id, addr: addr}
+		}
+	}
+	for _, t := range c.asked {
+		if t.known {
+			t.route.Store(c.makeRoute(t))
+		}
+	}
+	c.broadcast()
+}
+
+// partitionsFound takes in how many partitions of a topic each broker has.
+func (c *Cluster) partitionsFound(t *topicRoute, counts map[int32]int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.counts = counts
+	t.route.Store(c.makeRoute(t))
+	if !t.known {
+		t.known = true
+		topics := make(map[string]*topicRoute, len(*c.topics.Load())+1)
+		for name, other := range *c.topics.Load() {
+			topics[name] = other
+		}
+		topics[t.name] = t
+		c.topics.Store(&topics)
+		close(t.ready)
+	}
+	c.broadcast()
+}
+
+// retire ends the producer of a broker that has gone, in the background: what is
+// written has DialTimeout to be confirmed. mu is held, and the routes still lead
+// to it.
+func (c *Cluster) retire(m *member) {
+	m.retired = true
+	p := m.p.Load()
+	if p == nil {
+		return
+	}
+	c.moveOn(p.retire())
+	c.retiring[p] = true
+	c.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(c.ctx, c.cfg.DialTimeout)
+		defer cancel()
+		// Its losses are in the cluster's report already.
+		if err := p.Close(ctx); err != nil {
+			c.cfg.Logger.Debug("close of a producer", "broker", m.addr, "error", err)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.end(p)
+		delete(c.retiring, p)
+		c.broadcast()
+	})
+}
+
+// end takes over from a producer that is closed. mu is held.
+func (c *Cluster) end(p *Producer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.moveOn(p.left)
+	p.left = nil
+	c.ended.add(p)
+}
+
+// keep sees to messages that wait for brokers that cannot be reached.
+func (c *Cluster) keep() {
+	for {
+		select {
+		case <-c.events:
+			c.leaveDown()
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
+// leaveDown takes messages without keys away from brokers that are down, where
+// another one has the topic and is up.
+func (c *Cluster) leaveDown() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	topics := *c.topics.Load()
+	for _, m := range c.members {
+		p := m.p.Load()
+		if p == nil || !m.down.Load() {
+			continue
+		}
+		c.moveOn(p.takeUnwritten(func(topic []byte, keyed bool) bool {
+			return !keyed && topics[string(topic)].route.Load().anyUp()
+		}))
+	}
+	c.broadcast()
+}
+
+// change returns a channel that is closed at the next broadcast.
+func (c *Cluster) change() <-chan struct{} {
+	c.waitMu.Lock()
+	defer c.waitMu.Unlock()
+	return c.changed
+}
+
+// broadcast lets all who wait look again.
+func (c *Cluster) broadcast() {
+	c.waitMu.Lock()
+	defer c.waitMu.Unlock()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// report notes that messages were lost. It is called with the mu of a producer held.
+func (c *Cluster) report(n count, unconfirmed bool, err error) {
+	c.lossMu.Lock()
+	defer c.lossMu.Unlock()
+	c.loss.note(n, unconfirmed, err)
+	c.hasLoss.Store(true)
+}
+
+// takeLoss returns what has not been reported yet, or nil.
+func (c *Cluster) takeLoss() error {
+	if !c.hasLoss.Load() {
+		return nil
+	}
+	c.lossMu.Lock()
+	defer c.lossMu.Unlock()
+	c.hasLoss.Store(false)
+	return c.loss.take()
+}
+
+// lookSoon says that a broker does not have the partitions that it should.
+func (c *Cluster) lookSoon() { c.dir.lookSoon() }
+
+// waitAtMost bounds a wait of a caller that has no deadline.
+func (c *Cluster) waitAtMost(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, c.cfg.DialTimeout)
+}
+
+// lookPause is the time between two looks for a broker.
+const lookPause = 100 * time.Millisecond

@@ -1,0 +1,169 @@
+package producer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"kafkalab/kafka/client"
+	"kafkalab/kafka/wire"
+)
+
+// How often brokers of a static list are asked again for the partitions of the
+// topics that are sent to: one has no registry to tell that a topic has been made.
+const (
+	askNewTopicInterval = time.Second
+	askTopicsInterval   = time.Minute
+)
+
+// staticDirectory is a list of brokers. Their ids are their places in it.
+type staticDirectory struct {
+	cluster *Cluster
+	wrong   chan struct{} // a token when a broker has refused a partition
+}
+
+func newStaticDirectory(c *Cluster) *staticDirectory {
+	for i, addr := range c.cfg.StaticBrokers {
+		c.members[int32(i)] = &member{cluster: c, id: int32(i), addr: addr}
+	}
+	d := &staticDirectory{cluster: c, wrong: make(chan struct{}, 1)}
+	if !c.brokersChoose {
+		c.wg.Go(d.askAgain)
+	}
+	return d
+}
+
+// open connects to one of the brokers.
+func (d *staticDirectory) open(ctx context.Context) error {
+	var errs []error
+	for _, i := range rand.Perm(len(d.cluster.cfg.StaticBrokers)) {
+		p, err := d.cluster.members[int32(i)].producer(false)
+		if err == nil {
+			err = p.reach(ctx)
+		}
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// reach connects, if that has not been done.
+func (p *Producer) reach(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.writing {
+		if err := p.wait(ctx); err != nil {
+			return err
+		}
+	}
+	p.writing = true
+	_, err := p.connect(ctx)
+	p.writing = false
+	p.broadcast()
+	return err
+}
+
+func (d *staticDirectory) follow(t *topicRoute) {
+	d.cluster.wg.Go(func() {
+		if d.cluster.brokersChoose {
+			d.cluster.partitionsFound(t, nil)
+			return
+		}
+		d.ask(t)
+	})
+}
+
+// ask asks every broker how many partitions of a topic it has. One that does not
+// know the topic, or cannot be asked, is taken to have partition 0: with the first
+// message it will.
+func (d *staticDirectory) ask(t *topicRoute) {
+	counts := make([]int32, len(d.cluster.cfg.StaticBrokers))
+	var wg sync.WaitGroup
+	for i, addr := range d.cluster.cfg.StaticBrokers {
+		wg.Go(func() {
+			n, err := d.askBroker(addr, t.name)
+			if err != nil {
+				d.cluster.cfg.Logger.Warn("partitions cannot be found out", "broker", addr, "topic", t.name, "error", err)
+			}
+			counts[i] = n
+		})
+	}
+	wg.Wait()
+	byBroker, unknown := make(map[int32]int32, len(counts)), false
+	for i, n := range counts {
+		byBroker[int32(i)] = max(n, 1)
+		unknown = unknown || n == 0
+	}
+	d.cluster.partitionsFound(t, byBroker)
+	t.guessed.Store(unknown)
+}
+
+// askBroker returns how many partitions of a topic a broker has, 0 if it does not
+// know it.
+func (d *staticDirectory) askBroker(addr, topic string) (partitions int32, err error) {
+	cfg := &d.cluster.cfg
+	ctx, cancel := context.WithTimeout(d.cluster.ctx, cfg.DialTimeout)
+	defer cancel()
+	conn, err := client.Dial(ctx, addr, client.Config{DialTimeout: cfg.DialTimeout, RequestTimeout: cfg.RequestTimeout})
+	if err != nil {
+		return 0, err
+	}
+	states, err := conn.Topics(ctx, topic)
+	if errors.Is(err, wire.CodeNoSuchTopic) {
+		err = nil
+	}
+	for _, s := range states {
+		if s.Topic != topic || s.Partition < 0 {
+			err = errors.Join(err, fmt.Errorf("it told of %.60s-%d instead", s.Topic, s.Partition))
+			continue
+		}
+		partitions++
+	}
+	return partitions, errors.Join(err, conn.Close())
+}
+
+// lookAgain has nowhere to look: all brokers of the list are known.
+func (d *staticDirectory) lookAgain(context.Context, *topicRoute, int32, int) error { return nil }
+
+func (d *staticDirectory) lookSoon() {
+	select {
+	case d.wrong <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// askAgain asks from time to time for the partitions of the topics that are in use.
+func (d *staticDirectory) askAgain() {
+	for {
+		wrong, interval := false, askTopicsInterval
+		for _, t := range *d.cluster.topics.Load() {
+			if t.guessed.Load() && t.used.Load() {
+				interval = askNewTopicInterval
+			}
+		}
+		select {
+		case <-time.After(interval):
+		case <-d.wrong:
+			wrong = true
+		case <-d.cluster.ctx.Done():
+			return
+		}
+		for _, t := range *d.cluster.topics.Load() {
+			if !t.used.Swap(false) || !wrong && interval < askTopicsInterval && !t.guessed.Load() {
+				continue
+			}
+			d.ask(t)
+		}
+	}
+}
+
+// close has nothing to end but what ends with the cluster.
+func (d *staticDirectory) close() error {
+	d.cluster.closeTopics()
+	return nil
+}
