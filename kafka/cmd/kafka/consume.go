@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
-	"unicode/utf8"
 
 	"kafkalab/kafka/client"
 	"kafkalab/kafka/consumer"
@@ -16,77 +16,161 @@ import (
 )
 
 func consumeCommand() command {
-	return command{name: "consume", summary: "print the messages of a partition", run: runConsume}
+	return command{name: "consume", summary: "print messages: of a partition, or as a member of a group", run: runConsume}
+}
+
+const consumeAbout = `Prints each message as a line, and waits for more until it is interrupted,
+--max-messages were printed, or, with --exit-at-end, everything is printed that
+the log held when it began. Messages that were compressed together have one
+offset, and are printed from the first.
+
+With --broker-list it reads one partition at one broker, from --offset on, and
+keeps no record of how far it came. A topic that does not exist is waited for,
+but an error with --exit-at-end.
+
+With --zk-connect it is a member of the group --group: the members share the
+partitions of the topics at all brokers, each partition belongs to one stream of
+one member, and when a member comes or goes they are shared anew. How far the
+group is stands in ZooKeeper: a line is written out before its offset is
+committed, so after a crash some lines come again and none is lost. What comes
+and goes is told on the standard error. An interrupt commits and leaves the
+group. --whitelist and --blacklist are patterns for whole topic names (several
+divided by commas); topics that come into being later belong to them too.
+With --exit-at-end it ends when the group, this member and others together, is
+done with what the topics held at the start; what comes meanwhile may be printed
+too.`
+
+const consumeExamples = `  kafka consume --broker-list 127.0.0.1:9092 --topic t --exit-at-end
+  kafka consume --broker-list 127.0.0.1:9092 --topic t --offset latest --json
+  kafka consume --zk-connect 127.0.0.1:2181 --group g --topic clicks --topic searches --streams 2
+  kafka consume --zk-connect 127.0.0.1:2181 --group g --whitelist 'web-.*' --offset-reset largest
+`
+
+// consumeOptions are the flags of consume.
+type consumeOptions struct {
+	list, offset, resetName string
+	partition               int32
+	topics                  []string
+	zk                      zkOptions
+	group                   string
+	white, black            string
+	streams                 int
+	autoCommit              time.Duration
+
+	max                        int64
+	exit, json                 bool
+	fetchSize, maxDecompressed *byteSize
+
+	brokers []string
+	start   int64
+	reset   consumer.Reset
+	connect *connector
 }
 
 func runConsume(ctx context.Context, args []string, std stdio) error {
-	fs := newFlags(std, "kafka consume --broker-list HOST:PORT --topic T [--partition P] [--offset earliest|latest|N]",
-		`Prints each message of a partition as a line, from an offset on, and waits for
-more until it is interrupted, --max-messages were printed, or, with
---exit-at-end, everything is printed that the log held when it began. A topic
-that does not exist is waited for, but an error with --exit-at-end. Messages
-that were compressed together have one offset, and are printed from the first.`,
-		`  kafka consume --broker-list 127.0.0.1:9092 --topic t --exit-at-end
-  kafka consume --broker-list 127.0.0.1:9092 --topic t --offset latest --json
-`)
-	list := fs.String("broker-list", "", "the broker that has the partition, HOST:PORT")
-	topic := fs.String("topic", "", "topic")
-	partition := fs.Int32("partition", 0, "partition")
-	offset := fs.String("offset", "earliest", "where to begin: earliest, latest, or the offset of a message")
-	resetName := fs.String("offset-reset", "smallest", "where to go on when an offset is out of range: smallest, largest, fail")
-	max := fs.Int64("max-messages", 0, "how many messages at most, 0 for no limit")
-	exit := fs.Bool("exit-at-end", false, "end at what is the end of the log at the start")
-	fetchSize := fs.sizeFlag("fetch-size", consumer.DefaultFetchBytes, "how much to ask for at once")
-	maxDecompressed := fs.sizeFlag("max-decompressed-size", consumer.DefaultMaxDecompressedBytes, "how much a compressed message may hold")
-	asJSON := fs.Bool("json", false, "print JSON: partition, offset, next offset, payload")
+	fs := newFlags(std, `kafka consume --broker-list HOST:PORT --topic T [--partition P] [--offset earliest|latest|N]
+  kafka consume --zk-connect HOST:PORT,…/PATH --group G (--topic T… | --whitelist W | --blacklist B) [--streams N]`, consumeAbout, consumeExamples)
+	var o consumeOptions
+	fs.StringVar(&o.list, listFlag, "", "the broker that has the partition, HOST:PORT")
+	zk := fs.zkConnectFlag()
+	fs.StringArrayVar(&o.topics, "topic", nil, "topic; with --group it may be given several times")
+	fs.Int32Var(&o.partition, "partition", 0, "partition, without a group")
+	fs.StringVar(&o.offset, "offset", "earliest", "where to begin without a group: earliest, latest, or the offset of a message")
+	fs.StringVar(&o.group, "group", "", "consumer group")
+	fs.StringVar(&o.white, "whitelist", "", "with --group: pattern of the topics to consume")
+	fs.StringVar(&o.black, "blacklist", "", "with --group: pattern of the topics not to consume, all others are")
+	fs.IntVar(&o.streams, "streams", 1, "with --group: streams that share the partitions of each topic")
+	fs.StringVar(&o.resetName, "offset-reset", "smallest", "where to go on when an offset is out of range, and where a group begins that has none: smallest, largest, fail")
+	fs.DurationVar(&o.autoCommit, "autocommit-interval", defaultAutoCommit, "with --group: how often what was printed is committed")
+	fs.DurationVar(&o.zk.session, "zk-session-timeout", defaultSession, "with --group: how long this member may be out of touch before the others take over")
+	fs.Int64Var(&o.max, "max-messages", 0, "how many messages at most, 0 for no limit")
+	fs.BoolVar(&o.exit, "exit-at-end", false, "end at what is the end of the log at the start")
+	o.fetchSize = fs.sizeFlag("fetch-size", consumer.DefaultFetchBytes, "how much to ask for at once")
+	o.maxDecompressed = fs.sizeFlag("max-decompressed-size", consumer.DefaultMaxDecompressedBytes, "how much a compressed message may hold")
+	fs.BoolVar(&o.json, "json", false, "print JSON: partition, offset, next offset, payload; of a group topic and broker too")
 	connectTimeout := fs.connectFlag()
-	fs.require("broker-list", "topic")
 	if err := fs.parse(args, 0, 0); err != nil {
 		return err
 	}
-	brokers, err := brokerList(*list)
-	if err != nil {
+	if err := fs.oneSource(); err != nil {
 		return err
 	}
-	start, err := startOffset(*offset)
-	if err != nil {
+	o.zk.servers, o.zk.connect = *zk, *connectTimeout
+	if err := o.check(); err != nil {
 		return err
 	}
-	reset, err := consumer.ParseReset(*resetName)
-	if err != nil {
+	var err error
+	if o.connect, err = newConnector(*connectTimeout, std.Err); err != nil {
+		return err
+	}
+	if *zk != "" {
+		if err := fs.refuse("a group shares all partitions, and goes on where it has committed (\"kafka groups reset\" changes that)", "partition", "offset"); err != nil {
+			return err
+		}
+		return o.consumeGroup(ctx, std)
+	}
+	if err := fs.refuse("it is for a consumer group, and so for --zk-connect", "group", "whitelist", "blacklist", "streams", "autocommit-interval", "zk-session-timeout"); err != nil {
+		return err
+	}
+	return o.consumePartition(ctx, std)
+}
+
+// check reads the values of flags that are not what they say, and checks those
+// that both ways of consuming have.
+func (o *consumeOptions) check() (err error) {
+	if o.reset, err = consumer.ParseReset(o.resetName); err != nil {
 		return usageError{err}
 	}
-	if err := message.CheckTopic(*topic); err != nil {
-		return usageError{err}
+	for i, t := range o.topics {
+		if err := message.CheckTopic(t); err != nil {
+			return usageError{err}
+		}
+		if slices.Contains(o.topics[:i], t) {
+			return usagef("--topic %s is given twice", t)
+		}
 	}
 	switch {
-	case len(brokers) != 1:
-		return usagef("--broker-list: a partition is on one broker, and %d are given", len(brokers))
-	case *max < 0:
-		return usagef("--max-messages %d: 0 or more is wanted", *max)
-	case *partition < 0:
-		return usagef("--partition %d: 0 or more is wanted", *partition)
-	case *fetchSize < 1 || *fetchSize > wire.MaxRequestSize:
-		return usagef("--fetch-size %s: 1 byte to %d are wanted", fetchSize, wire.MaxRequestSize)
-	case *maxDecompressed < 1 || *maxDecompressed > math.MaxInt32:
-		return usagef("--max-decompressed-size %s: 1 byte to %d are wanted", maxDecompressed, math.MaxInt32)
+	case o.max < 0:
+		return usagef("--max-messages %d: 0 or more is wanted", o.max)
+	case *o.fetchSize < 1 || *o.fetchSize > wire.MaxRequestSize:
+		return usagef("--fetch-size %s: 1 byte to %d are wanted", o.fetchSize, wire.MaxRequestSize)
+	case *o.maxDecompressed < 1 || *o.maxDecompressed > math.MaxInt32:
+		return usagef("--max-decompressed-size %s: 1 byte to %d are wanted", o.maxDecompressed, math.MaxInt32)
 	}
-	connect, err := newConnector(*connectTimeout, std.Err)
-	if err != nil {
+	return nil
+}
+
+// consumePartition consumes without a group.
+func (o *consumeOptions) consumePartition(ctx context.Context, std stdio) (err error) {
+	if o.brokers, err = brokerList(o.list); err != nil {
 		return err
 	}
-	begin := beginning{topic: *topic, partition: *partition, start: start, reset: reset, notes: &streamNotes{out: std.Err, broker: brokers[0]}}
-	if err := begin.find(ctx, connect, brokers[0], *exit); err != nil {
+	if o.start, err = startOffset(o.offset); err != nil {
 		return err
 	}
-	c := printer{out: bufio.NewWriter(std.Out), json: *asJSON, partition: *partition, max: *max, end: -1, endCheck: endCheckInterval}
-	if *exit {
+	switch {
+	case len(o.topics) == 0:
+		return usagef("--topic is missing")
+	case len(o.topics) > 1:
+		return usagef("--topic: without a group one partition is consumed, and %d topics are given", len(o.topics))
+	case len(o.brokers) != 1:
+		return usagef("--broker-list: a partition is on one broker, and %d are given", len(o.brokers))
+	case o.partition < 0:
+		return usagef("--partition %d: 0 or more is wanted", o.partition)
+	}
+	broker, topic := o.brokers[0], o.topics[0]
+	begin := beginning{topic: topic, partition: o.partition, start: o.start, reset: o.reset, notes: &streamNotes{out: std.Err, broker: broker}}
+	if err := begin.find(ctx, o.connect, broker, o.exit); err != nil {
+		return err
+	}
+	c := printer{out: bufio.NewWriter(std.Out), json: o.json, partition: o.partition, max: o.max, end: -1, endCheck: endCheckInterval}
+	if o.exit {
 		c.end = begin.logEnd
-		c.logEnd = func() (int64, error) { return logEnd(ctx, brokers[0], *topic, *partition) }
+		c.logEnd = func() (int64, error) { return logEnd(ctx, broker, topic, o.partition) }
 	}
 	s, err := consumer.OpenPartition(ctx, consumer.PartitionConfig{
-		Broker: brokers[0], Topic: *topic, Partition: *partition, Start: begin.start, Reset: reset, FetchBytes: int(*fetchSize),
-		MaxDecompressedBytes: int(*maxDecompressed), Hooks: begin.notes.hooks(),
+		Broker: broker, Topic: topic, Partition: o.partition, Start: begin.start, Reset: o.reset, FetchBytes: int(*o.fetchSize),
+		MaxDecompressedBytes: int(*o.maxDecompressed), Hooks: begin.notes.hooks(),
 	})
 	if err != nil {
 		return err
@@ -157,116 +241,4 @@ func logEnd(ctx context.Context, broker, topic string, partition int32) (int64, 
 	defer c.Close()
 	s, err := askPartition(ctx, c, topic, partition)
 	return s.LogEnd, err
-}
-
-// printer prints messages.
-type printer struct {
-	out       *bufio.Writer
-	json      bool
-	partition int32
-	max       int64 // messages, 0: no limit
-	end       int64 // offset at which to end, -1: nowhere
-	logEnd    func() (int64, error)
-	endCheck  time.Duration // how often logEnd is asked while the end does not come
-	printed   int64
-}
-
-// print prints the messages of s. What was printed is written out before the
-// stream is asked for more, and so before the messages count as consumed.
-func (p *printer) print(ctx context.Context, s *consumer.Stream) error {
-	for p.end < 0 || s.ConsumedOffset() < p.end {
-		chunk, err := p.next(ctx, s)
-		if err != nil {
-			return err
-		}
-		more, err := p.chunk(chunk)
-		flushErr := p.out.Flush()
-		if err == nil {
-			err = flushErr // else they are the same, or the damage matters more
-		}
-		if err != nil || !more {
-			return err
-		}
-	}
-	return nil
-}
-
-// endCheckInterval is how long the end may keep one waiting before the broker
-// is asked whether there still is one.
-const endCheckInterval = 5 * time.Second
-
-// next waits for more. Up to an end it does not wait for ever: the end does not
-// come when the topic is deleted meanwhile.
-func (p *printer) next(ctx context.Context, s *consumer.Stream) (message.Iterator, error) {
-	if p.end < 0 {
-		return s.NextChunk(ctx)
-	}
-	for {
-		waiting, cancel := context.WithTimeout(ctx, p.endCheck)
-		chunk, err := s.NextChunk(waiting)
-		cancel()
-		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
-			return chunk, err
-		}
-		end, err := p.logEnd()
-		if err != nil {
-			return chunk, err
-		}
-		if end < p.end {
-			return chunk, fmt.Errorf("the log ended at offset %d at the start and ends at %d now: its topic was deleted, and perhaps made anew", p.end, end)
-		}
-	}
-}
-
-// chunk prints the messages of a chunk and says whether to go on. Damage at its
-// end is left for the stream to report, which knows the partition.
-func (p *printer) chunk(it message.Iterator) (bool, error) {
-	for it.Next() {
-		if p.end >= 0 && it.Offset() >= p.end {
-			return false, nil
-		}
-		if err := p.message(&it); err != nil {
-			return false, err
-		}
-		p.printed++
-		if p.printed == p.max || p.end >= 0 && it.NextOffset() >= p.end {
-			return false, nil
-		}
-	}
-	// Compressed messages that hold none may be what the log ends with.
-	return p.end < 0 || it.NextOffset() < p.end, nil
-}
-
-// printedMessage is a message in JSON.
-type printedMessage struct {
-	Partition  int32 `json:"partition"`
-	Offset     int64 `json:"offset"`
-	NextOffset int64 `json:"next_offset"`
-	printedPayload
-}
-
-func (p *printer) message(it *message.Iterator) error {
-	payload := it.Message().Payload
-	if !p.json {
-		if _, err := p.out.Write(payload); err != nil {
-			return err
-		}
-		return p.out.WriteByte('\n')
-	}
-	return writeJSON(p.out, printedMessage{p.partition, it.Offset(), it.NextOffset(), printPayload(payload)})
-}
-
-// printedPayload is a payload in JSON.
-type printedPayload struct {
-	Payload *string `json:"payload,omitempty"`
-	// PayloadBase64 stands in for Payload where that is not UTF-8.
-	PayloadBase64 []byte `json:"payload_base64,omitempty"`
-}
-
-func printPayload(b []byte) printedPayload {
-	if !utf8.Valid(b) {
-		return printedPayload{PayloadBase64: b}
-	}
-	s := string(b)
-	return printedPayload{Payload: &s}
 }

@@ -20,8 +20,9 @@
 //   - What is not in the file has the default of its flag, which is that of 0.7's
 //     sample file where it differs from the program's: port 9092, a flush after
 //     10,000 messages or a second. Only log.dir is required.
-//   - Keys for ZooKeeper have no effect, and enable.zookeeper must be false or
-//     missing.
+//   - enable.zookeeper need not be there: the broker registers in ZooKeeper if
+//     there is a zk.connect, unless it says false. 0.7 takes true for granted and
+//     wants a zk.connect then.
 package main
 
 import (
@@ -59,7 +60,7 @@ func usagef(format string, args ...any) error {
 // commands lists the commands in the order of the help.
 func commands() []command {
 	return []command{
-		brokerCommand(), produceCommand(), consumeCommand(), offsetsCommand(), topicsCommand(), logCommand(), perfCommand(),
+		brokerCommand(), zookeeperCommand(), produceCommand(), consumeCommand(), offsetsCommand(), topicsCommand(), groupsCommand(), logCommand(), perfCommand(),
 	}
 }
 
@@ -108,9 +109,18 @@ func usage(w io.Writer) {
 		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.summary)
 	}
 	fmt.Fprint(w, `
-Example:
+Example, one broker:
   kafka broker --log-dir data &
   echo hello | kafka produce --broker-list 127.0.0.1:9092 --topic t
   kafka consume --broker-list 127.0.0.1:9092 --topic t --exit-at-end
+
+Example, two brokers and a consumer group:
+  kafka zookeeper --data-dir zk &
+  kafka broker --broker-id 0 --log-dir data0 --zk-connect 127.0.0.1:2181 &
+  kafka broker --broker-id 1 --listen 127.0.0.1:9093 --log-dir data1 --zk-connect 127.0.0.1:2181 &
+  kafka topics create clicks --partitions 2 --zk-connect 127.0.0.1:2181
+  echo hello | kafka produce --zk-connect 127.0.0.1:2181 --topic clicks
+  kafka consume --zk-connect 127.0.0.1:2181 --group g --topic clicks --exit-at-end
+  kafka groups describe g --zk-connect 127.0.0.1:2181
 `)
 }

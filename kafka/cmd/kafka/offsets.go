@@ -19,29 +19,31 @@ func offsetsCommand() command {
 }
 
 func runOffsets(ctx context.Context, args []string, std stdio) error {
-	fs := newFlags(std, "kafka offsets --broker-list HOST:PORT,… --topic T [--partition P] [--time latest|earliest|TIME] [--max N]",
+	fs := newFlags(std, "kafka offsets (--broker-list HOST:PORT,… | --zk-connect HOST:PORT,…/PATH) --topic T [--partition P] [--time latest|earliest|TIME] [--max N]",
 		`Prints offsets of a partition, newest first. "latest" is the end of what is
 visible, "earliest" the first offset that can be fetched. A time gives the first
 offsets of the segments whose last write is not after it, so an offset to
 consume from that misses nothing written after the time; of a time before that
-there is none. With several brokers it asks each that has the partition, and
-prints which: the same number at another broker is another partition.`,
+there is none. With several brokers, or --zk-connect, it asks each that has the
+partition, and prints which: the same number at another broker is another
+partition.`,
 		`  kafka offsets --broker-list 127.0.0.1:9092 --topic t
   kafka offsets --broker-list 127.0.0.1:9092 --topic t --time 2026-01-31T12:00:00Z --max 10
+  kafka offsets --zk-connect 127.0.0.1:2181 --topic t
 `)
-	list := fs.String("broker-list", "", "brokers, HOST:PORT, divided by commas")
+	list := fs.String(listFlag, "", "brokers, HOST:PORT, divided by commas")
+	zk := fs.zkConnectFlag()
 	topic := fs.String("topic", "", "topic")
 	partition := fs.Int32("partition", 0, "partition")
 	when := fs.String("time", "latest", "latest, earliest, a time (RFC 3339), or milliseconds since the epoch")
 	max := fs.Int32("max", 1, "how many offsets at most")
 	asJSON := fs.Bool("json", false, "print JSON, one object for each broker")
 	connectTimeout := fs.connectFlag()
-	fs.require("broker-list", "topic")
+	fs.require("topic")
 	if err := fs.parse(args, 0, 0); err != nil {
 		return err
 	}
-	brokers, err := brokerList(*list)
-	if err != nil {
+	if err := fs.oneSource(); err != nil {
 		return err
 	}
 	if err := message.CheckTopic(*topic); err != nil {
@@ -61,14 +63,36 @@ prints which: the same number at another broker is another partition.`,
 	if err != nil {
 		return err
 	}
+	brokers, err := offsetsBrokers(ctx, *list, zkOptions{servers: *zk, connect: *connectTimeout}, std)
+	if err != nil {
+		return err
+	}
 	q := offsetsQuery{connect, *topic, *partition, timeMs, *max}
 	answers, err := q.askAll(ctx, brokers)
 	for _, a := range answers {
-		if perr := a.print(std, len(brokers) > 1, *asJSON); perr != nil {
+		if perr := a.print(std, len(brokers) > 1 || *zk != "", *asJSON); perr != nil {
 			return perr
 		}
 	}
 	return err
+}
+
+// offsetsBrokers returns the addresses of the brokers to ask.
+func offsetsBrokers(ctx context.Context, list string, z zkOptions, std stdio) ([]string, error) {
+	if z.servers == "" {
+		return brokerList(list)
+	}
+	reg, err := z.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer closeRegistry(reg, std.Err)
+	brokers, err := z.liveBrokers(ctx, reg, std.Err)
+	var addresses []string
+	for _, b := range brokers {
+		addresses = append(addresses, b.Addr())
+	}
+	return addresses, err
 }
 
 // maxOffsets bounds what is asked for at once; a partition hardly has as many

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"kafkalab/kafka/client"
 	"kafkalab/kafka/consumer"
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/producer"
@@ -25,6 +24,8 @@ const allPartitions = -1
 // perfOptions are the flags of perf.
 type perfOptions struct {
 	broker    string
+	zk        zkOptions // in the place of broker: all brokers that are registered
+	group     string
 	topic     string
 	partition int32 // allPartitions for all
 	messages  int64
@@ -90,6 +91,15 @@ consume  reads from the beginning to the end that there is at the start, or
          they were planned until they were there, which says something only when
          both run on one host
 
+With --zk-connect all partitions of the topic at all brokers are measured, which
+must not change meanwhile; the topic must exist. Producers use what ZooKeeper
+tells of the brokers, and each keeps to one partition, so that the order of its
+messages can be checked; use as many as there are partitions, or more. "consume"
+joins a group, whose streams share the partitions; its clock starts when they
+have them, and other members of the group would make messages seem lost.
+--partition and --offset make no sense there, and rates of one partition are
+better measured with --broker-list.
+
 MB are 10^6 bytes of log: payloads and the 9 bytes that each message adds, or what
 compression makes of them.`
 
@@ -97,39 +107,60 @@ compression makes of them.`
 var perfFlags = map[string]string{
 	"message-size": "produce", "batch-size": "produce", "producers": "produce", "in-flight": "produce", "rate": "produce",
 	"acks": "produce", "compression": "produce", "payload": "produce",
-	"consumers": "consume", "offset": "consume", "follow": "consume", "idle-timeout": "consume", "fetch-size": "consume",
+	"group": "consume", "consumers": "consume", "offset": "consume", "follow": "consume", "idle-timeout": "consume", "fetch-size": "consume",
 }
 
-func runPerf(ctx context.Context, args []string, std stdio) error {
-	fs := newFlags(std, "kafka perf produce|consume --broker-list HOST:PORT --topic T", perfAbout,
-		`  kafka perf produce --broker-list 127.0.0.1:9092 --topic perf --messages 1000000 --batch-size 50
+const perfExamples = `  kafka perf produce --broker-list 127.0.0.1:9092 --topic perf --messages 1000000 --batch-size 50
   kafka perf produce --broker-list 127.0.0.1:9092 --topic perf --messages 100000 --rate 10000 --batch-size 1 --acks flushed
   kafka perf consume --broker-list 127.0.0.1:9092 --topic perf --json
   kafka perf consume --broker-list 127.0.0.1:9092 --topic perf --offset latest --follow
-`)
-	o := perfOptions{progress: std.Err}
-	list := fs.String("broker-list", "", "the broker, HOST:PORT")
+  kafka perf produce --zk-connect 127.0.0.1:2181 --topic perf --messages 1000000 --producers 4
+  kafka perf consume --zk-connect 127.0.0.1:2181 --topic perf --consumers 2
+`
+
+// perfValues are flags of perf that are not what they say.
+type perfValues struct {
+	list, partition, acks, codec, payload, offset string
+	fetchSize                                     *byteSize
+}
+
+// perfFlagSet returns the flags, which set o and v.
+func perfFlagSet(std stdio, o *perfOptions, v *perfValues) *flagSet {
+	fs := newFlags(std, "kafka perf produce|consume (--broker-list HOST:PORT | --zk-connect HOST:PORT,…/PATH) --topic T", perfAbout, perfExamples)
+	fs.StringVar(&v.list, listFlag, "", "the broker, HOST:PORT")
+	fs.StringVar(&o.zk.servers, zkFlag, "", "ZooKeeper, HOST:PORT, several divided by commas, with /PATH at the end: all partitions at all brokers are measured")
 	fs.StringVar(&o.topic, "topic", "", "topic; best a new one for each run")
-	partition := fs.String("partition", "0", "partition, or all: producers take turns, consumers read each")
-	fs.Int64Var(&o.messages, "messages", 0, "produce: how many messages; consume: how many at most for each consumer and partition, 0 for all that are there")
+	fs.StringVar(&v.partition, "partition", "0", "with --broker-list: partition, or all: producers take turns, consumers read each")
+	fs.Int64Var(&o.messages, "messages", 0, "produce: how many messages; consume: how many at most for each consumer and partition, of a group in all, 0 for all that are there")
 	fs.DurationVar(&o.interval, "report-interval", 5*time.Second, "how often a line of progress is written, if not to a terminal; 0: never")
 	fs.IntVar(&o.messageSize, "message-size", 200, fmt.Sprintf("produce: bytes of a payload, at least %d", perfHeaderBytes))
 	fs.IntVar(&o.batch, "batch-size", producer.DefaultBatchMessages, "produce: messages in a request")
-	fs.IntVar(&o.producers, "producers", 1, "produce: how many producers, each with a connection")
+	fs.IntVar(&o.producers, "producers", 1, "produce: how many producers, each with connections of its own")
 	fs.IntVar(&o.inFlight, "in-flight", 16, "produce: with --acks, how many requests of a producer wait for their answers at once")
 	fs.Float64Var(&o.rate, "rate", 0, "produce: messages a second of all producers together, 0 for as many as go")
-	acksName := fs.String("acks", "none", "produce: none, received, appended, flushed")
-	codecName := fs.String("compression", "none", "produce: none, gzip, snappy")
-	payload := fs.String("payload", "random", "produce: random bytes, which do not compress, or text, which does")
-	fs.IntVar(&o.consumers, "consumers", 1, "consume: how many consumers, each with connections of its own, and each reading all")
-	offset := fs.String("offset", "earliest", "consume: where to begin: earliest, latest, or the offset of a message")
+	fs.StringVar(&v.acks, "acks", "none", "produce: none, received, appended, flushed")
+	fs.StringVar(&v.codec, "compression", "none", "produce: none, gzip, snappy")
+	fs.StringVar(&v.payload, "payload", "random", "produce: random bytes, which do not compress, or text, which does")
+	fs.StringVar(&o.group, "group", "", "consume, with --zk-connect: the group; without it one of its own, deleted afterwards")
+	fs.IntVar(&o.consumers, "consumers", 1, "consume: how many consumers, each with connections of its own, and each reading all; of a group: streams, which share all")
+	fs.StringVar(&v.offset, "offset", "earliest", "consume, with --broker-list: where to begin: earliest, latest, or the offset of a message")
 	fs.BoolVar(&o.follow, "follow", false, "consume: wait for more at the end of the log, until --messages, --idle-timeout or an interrupt")
 	fs.DurationVar(&o.idleTimeout, "idle-timeout", 10*time.Second, "consume: with --follow, end when no message came for so long; 0: never")
-	fetchSize := fs.sizeFlag("fetch-size", consumer.DefaultFetchBytes, "consume: how much to ask for at once")
+	v.fetchSize = fs.sizeFlag("fetch-size", consumer.DefaultFetchBytes, "consume: how much to ask for at once")
+	return fs
+}
+
+func runPerf(ctx context.Context, args []string, std stdio) error {
+	o := perfOptions{progress: std.Err}
+	var v perfValues
+	fs := perfFlagSet(std, &o, &v)
 	asJSON := fs.Bool("json", false, "print JSON")
 	connectTimeout := fs.connectFlag()
-	fs.require("broker-list", "topic")
+	fs.require("topic")
 	if err := fs.parse(args, 1, 1); err != nil {
+		return err
+	}
+	if err := fs.oneSource(); err != nil {
 		return err
 	}
 	work := fs.Arg(0)
@@ -141,21 +172,32 @@ func runPerf(ctx context.Context, args []string, std stdio) error {
 			return usagef("--%s is for %s", name, of)
 		}
 	}
-	err := o.parse(*list, *partition, *acksName, *codecName, *payload, *offset)
+	err := o.parse(v)
 	if err != nil {
 		return err
 	}
-	o.fetchSize = int(*fetchSize)
+	if o.zk.servers != "" {
+		o.zk.connect = *connectTimeout
+		err = fs.refuse("it is for --broker-list: with ZooKeeper all partitions at all brokers are measured, and a group goes on where it has committed", "partition", "offset")
+	} else {
+		err = fs.refuse("it is for --zk-connect", "group")
+	}
+	if err != nil {
+		return err
+	}
 	o.notes = &streamNotes{out: std.Err, broker: o.broker}
 	if o.connect, err = newConnector(*connectTimeout, std.Err); err != nil {
 		return err
 	}
-	measure := perfProduce
-	if work == "consume" {
-		measure = perfConsume
-	}
 	if err := o.check(work, fs.Changed("idle-timeout"), fs.Changed("in-flight")); err != nil {
 		return err
+	}
+	measure := perfProduce
+	switch {
+	case work == "consume" && o.zk.servers != "":
+		measure = perfConsumeGroup
+	case work == "consume":
+		measure = perfConsume
 	}
 	r, err := measure(ctx, o)
 	if r == nil {
@@ -165,32 +207,36 @@ func runPerf(ctx context.Context, args []string, std stdio) error {
 }
 
 // parse reads the values of flags that are not what they say.
-func (o *perfOptions) parse(list, partition, acks, codec, payload, offset string) error {
-	brokers, err := brokerList(list)
-	if err != nil {
-		return err
+func (o *perfOptions) parse(v perfValues) error {
+	if o.zk.servers == "" {
+		brokers, err := brokerList(v.list)
+		if err != nil {
+			return err
+		}
+		if len(brokers) != 1 {
+			return usagef("--broker-list: one broker is measured, and %d are given: --zk-connect measures all", len(brokers))
+		}
+		o.broker = brokers[0]
 	}
-	if len(brokers) != 1 {
-		return usagef("--broker-list: one broker is measured, and %d are given", len(brokers))
-	}
-	o.broker = brokers[0]
-	if o.partition = allPartitions; partition != "all" {
-		n, err := strconv.ParseInt(partition, 10, 32)
+	if o.partition = allPartitions; v.partition != "all" {
+		n, err := strconv.ParseInt(v.partition, 10, 32)
 		if err != nil || n < 0 {
-			return usagef("--partition %q: a number from 0, or all, is wanted", partition)
+			return usagef("--partition %q: a number from 0, or all, is wanted", v.partition)
 		}
 		o.partition = int32(n)
 	}
-	if o.acks, err = producer.ParseAcks(acks); err != nil {
+	var err error
+	if o.acks, err = producer.ParseAcks(v.acks); err != nil {
 		return usageError{err}
 	}
-	if o.codec, err = message.ParseCodec(codec); err != nil {
+	if o.codec, err = message.ParseCodec(v.codec); err != nil {
 		return usageError{err}
 	}
-	if o.text = payload == "text"; !o.text && payload != "random" {
-		return usagef("--payload %q: random or text is wanted", payload)
+	if o.text = v.payload == "text"; !o.text && v.payload != "random" {
+		return usagef("--payload %q: random or text is wanted", v.payload)
 	}
-	o.start, err = startOffset(offset)
+	o.fetchSize = int(*v.fetchSize)
+	o.start, err = startOffset(v.offset)
 	return err
 }
 
@@ -258,20 +304,6 @@ func printPerf(out io.Writer, r *perfResult, asJSON bool) error {
 		_, err = fmt.Fprintf(out, "%d lost, %d doubled, %d damaged, %d not from perf\n", c.Lost, c.Doubled, c.Damaged, c.Foreign)
 	}
 	return err
-}
-
-// perfPartitions returns the states of the partitions that are meant. A topic
-// that does not exist is wire.CodeNoSuchTopic.
-func (o *perfOptions) perfPartitions(ctx context.Context, c *client.Conn) ([]wire.TopicState, error) {
-	if o.partition != allPartitions {
-		s, err := askPartition(ctx, c, o.topic, o.partition)
-		return []wire.TopicState{s}, err
-	}
-	states, err := c.Topics(ctx, o.topic)
-	if errors.Is(err, wire.CodeNoSuchTopic) {
-		return nil, noSuchTopic(o.topic, c.Addr())
-	}
-	return states, err
 }
 
 // interrupted words the error of a measurement whose context has ended.

@@ -45,13 +45,17 @@ func perfConsume(ctx context.Context, o perfOptions) (*perfResult, error) {
 			g.Go(func() error { return r.run(gctx) })
 		}
 	}
-	err = g.Wait()
+	return c.verdict(ctx, g.Wait())
+}
+
+// verdict returns the result of what ended with err.
+func (c *perfConsuming) verdict(ctx context.Context, err error) (*perfResult, error) {
 	r := c.result()
-	if err != nil && (!o.follow || ctx.Err() == nil) { // an interrupt is how following ends
+	if err != nil && (!c.o.follow || ctx.Err() == nil) { // an interrupt is how following ends
 		return r, interrupted(ctx, err, r.Messages, 0, "read")
 	}
 	if d := r.perfContent; d.Lost+d.Doubled+d.Damaged > 0 {
-		return r, fmt.Errorf("%s: %d messages lost, %d doubled, %d damaged", o.topic, d.Lost, d.Doubled, d.Damaged)
+		return r, fmt.Errorf("%s: %d messages lost, %d doubled, %d damaged", c.o.topic, d.Lost, d.Doubled, d.Damaged)
 	}
 	return r, nil
 }
@@ -148,7 +152,7 @@ func (r *perfReader) readAll(ctx context.Context, s *consumer.Stream) error {
 			r.read++
 		}
 		offset = it.NextOffset()
-		r.came(now, r.read-before, offset-start)
+		r.came(now, r.read-before, offset-start, r.planned)
 		if err := it.Err(); err != nil {
 			return err
 		}
@@ -170,13 +174,13 @@ func (r *perfReader) next(ctx context.Context, s *consumer.Stream) (message.Iter
 	return it, err
 }
 
-// came takes in what a chunk has brought.
-func (r *perfReader) came(now time.Time, messages, bytes int64) {
-	r.latencies.recordNs(now, r.planned)
-	r.done.Add(messages)
-	r.perfConsuming.mu.Lock()
-	defer r.perfConsuming.mu.Unlock()
-	c := r.perfConsuming
+// came takes in what a chunk has brought: so many messages and bytes of log, and
+// when those that were sent since the start were planned.
+func (c *perfConsuming) came(now time.Time, messages, bytes int64, planned []int64) {
+	c.latencies.recordNs(now, planned)
+	c.done.Add(messages)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.first.IsZero() {
 		c.first = now
 	}

@@ -12,33 +12,34 @@ import (
 
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/producer"
+	"kafkalab/kafka/registry"
 	"kafkalab/kafka/wire"
 )
 
 // perfProduce sends the messages and waits until they have arrived.
 func perfProduce(ctx context.Context, o perfOptions) (*perfResult, error) {
-	watch, err := o.connect.dial(ctx, o.broker)
+	target, err := o.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer watch.Close()
-	partitions, err := o.perfPartitions(ctx, watch)
+	defer target.close()
+	partitions, err := target.partitions(ctx)
 	switch {
 	case err == nil:
 	case !errors.Is(err, wire.CodeNoSuchTopic):
 		return nil, err
-	case o.partition == allPartitions:
+	case o.partition == allPartitions || target.reg != nil:
 		return nil, fmt.Errorf("%w: create it with the partitions that it is to have, see \"kafka topics create\"", err)
 	default: // sending makes the topic
 		partitions = []wire.TopicState{{Topic: o.topic, Partition: o.partition}}
 	}
 	progress := startProgress(o.progress, "sent", o.messages, o.interval)
-	s := &perfSending{o: o, clock: systemClock{}, begin: time.Now(), done: &progress.done, latencies: newLatencies()}
+	s := &perfSending{o: o, reg: target.reg, clock: systemClock{}, begin: time.Now(), done: &progress.done, latencies: newLatencies()}
 	err = s.sendAll(ctx, partitions)
 	var after []wire.TopicState
 	if err == nil {
 		// All was confirmed by now; the log ends prove it, whatever a producer says.
-		after, err = o.perfPartitions(ctx, watch)
+		after, err = target.partitions(ctx)
 	}
 	took := time.Since(s.begin)
 	progress.stop()
@@ -95,6 +96,7 @@ func (systemClock) sleepUntil(ctx context.Context, t time.Time) error {
 // perfSending is a perf produce under way.
 type perfSending struct {
 	o         perfOptions
+	reg       *registry.Registry // nil: to one broker
 	clock     perfClock
 	begin     time.Time
 	done      *atomic.Int64 // messages handed over
@@ -106,7 +108,7 @@ type perfSending struct {
 func (s *perfSending) sendAll(ctx context.Context, partitions []wire.TopicState) error {
 	g, gctx := errgroup.WithContext(ctx)
 	for i := range s.o.producers {
-		p := perfProducer{perfSending: s, partition: partitions[i%len(partitions)].Partition, messages: s.o.messages / int64(s.o.producers)}
+		p := perfProducer{perfSending: s, number: i, partition: partitions[i%len(partitions)].Partition, messages: s.o.messages / int64(s.o.producers)}
 		if int64(i) < s.o.messages%int64(s.o.producers) {
 			p.messages++
 		}
@@ -142,6 +144,7 @@ func (s *perfSending) handedOver(n int64) {
 // perfProducer is one of the producers.
 type perfProducer struct {
 	*perfSending
+	number    int // from 0
 	partition int32
 	messages  int64
 	next      atomic.Int64 // batch that a worker takes next, with acks
@@ -156,10 +159,7 @@ func (p *perfProducer) planned(i int64) time.Time {
 }
 
 func (p *perfProducer) run(ctx context.Context) error {
-	out, err := producer.New(ctx, producer.Config{
-		Brokers: []string{p.o.broker}, Async: p.o.acks == producer.AcksNone, BatchMessages: p.o.batch, Acks: p.o.acks,
-		MaxInFlight: p.o.inFlight, Codec: p.o.codec,
-	})
+	out, err := p.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (p *perfProducer) run(ctx context.Context) error {
 		g, gctx := errgroup.WithContext(ctx)
 		for range p.o.inFlight {
 			g.Go(func() error {
-				return p.sendAnswered(gctx, func(payloads ...[]byte) error { return out.Send(gctx, p.o.topic, p.partition, payloads...) })
+				return p.sendAnswered(gctx, func(payloads ...[]byte) error { return out.send(gctx, payloads...) })
 			})
 		}
 		err = g.Wait()
@@ -185,7 +185,7 @@ const reportMessages = 256
 
 // sendUnanswered sends all messages, one after the other, for the producer to
 // gather in batches.
-func (p *perfProducer) sendUnanswered(ctx context.Context, out *producer.Producer) error {
+func (p *perfProducer) sendUnanswered(ctx context.Context, out perfOut) error {
 	sender, buffers := newPerfSender(1, p.o.messageSize, p.o.text)
 	counted := int64(0) // messages that were reported as handed over
 	for i := range p.messages {
@@ -193,7 +193,7 @@ func (p *perfProducer) sendUnanswered(ctx context.Context, out *producer.Produce
 		if err := p.clock.sleepUntil(ctx, planned); err != nil {
 			return err
 		}
-		if err := out.Send(ctx, p.o.topic, p.partition, sender.next(buffers[0], planned)); err != nil {
+		if err := out.send(ctx, sender.next(buffers[0], planned)); err != nil {
 			return err
 		}
 		if n := i + 1 - counted; n == reportMessages || i == p.messages-1 || p.o.rate > 0 {

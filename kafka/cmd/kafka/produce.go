@@ -27,87 +27,148 @@ func produceCommand() command {
 	return command{name: "produce", summary: "publish the lines of the standard input", run: runProduce}
 }
 
-func runProduce(ctx context.Context, args []string, std stdio) error {
-	fs := newFlags(std, "kafka produce --broker-list HOST:PORT,… --topic T",
-		`Publishes each line of the standard input as a message, without the line's end.
+const produceAbout = `Publishes each line of the standard input as a message, without the line's end.
 Lines that are there at once go out together, up to --batch-size in a request;
 with --async they wait for each other, up to --queue-interval. It ends at the
 end of the input, when a broker has confirmed that all has arrived, and fails
 with the number of messages that did not. A broker drops a set with a message
 above its own limit, and says so only with --acks.
 
-With --acks a request names its partition. Without --partition one is then picked
-at random for lines that are there at once, from those that every broker of the
-list has of the topic; of one that a broker does not have yet it is partition 0.
+With --broker-list, --acks makes a request name its partition. Without
+--partition one is then picked at random for lines that are there at once, from
+those that every broker of the list has of the topic; of one that a broker does
+not have yet it is partition 0.
+
+With --zk-connect the brokers and their partitions come from ZooKeeper, and
+changes are followed: lines that are there at once go to a partition picked at
+random from those of all brokers that live. With --key-separator a line is a key
+and a payload, divided by the first separator in it; lines with equal keys go to
+one partition, in their order, for as long as the same brokers are there. The key
+is not part of the message.
 
 With --compression the lines of a request are compressed into one message, which
 consumers take apart again. The more lines in it, the smaller they become: see
---batch-size and --async.`,
-		`  echo hello | kafka produce --broker-list 127.0.0.1:9092 --topic t
+--batch-size and --async.`
+
+const produceExamples = `  echo hello | kafka produce --broker-list 127.0.0.1:9092 --topic t
   kafka produce --broker-list 127.0.0.1:9092 --topic clicks --acks flushed < access.log
   kafka produce --broker-list 127.0.0.1:9092 --topic clicks --compression gzip --async < access.log
-`)
-	list := fs.String("broker-list", "", "brokers, HOST:PORT, divided by commas; one is picked at random")
-	topic := fs.String("topic", "", "topic")
-	partition := fs.Int32("partition", -1, "partition, -1 for any: the broker picks one for each request, with --acks this command does")
-	batch := fs.Int("batch-size", producer.DefaultBatchMessages, "messages in a request, at most")
-	async := fs.Bool("async", false, "gather messages in full batches")
-	interval := fs.Duration("queue-interval", producer.DefaultQueueInterval, "with --async: how long a partial batch waits")
-	acksName := fs.String("acks", "none", "what to wait for: none, received, appended, flushed")
-	compression := fs.String("compression", "none", "none, gzip or snappy")
+  kafka produce --zk-connect 127.0.0.1:2181 --topic clicks < access.log
+  echo member42:hello | kafka produce --zk-connect 127.0.0.1:2181 --topic clicks --key-separator :
+`
+
+// produceOptions are the flags of produce.
+type produceOptions struct {
+	list, acksName, compression string
+	topic                       string
+	partition                   int32
+	separator                   string
+	keyed                       bool
+	maxSize                     *byteSize
+	zk                          zkOptions
+	cfg                         producer.Config
+	connect                     *connector
+}
+
+func runProduce(ctx context.Context, args []string, std stdio) error {
+	fs := newFlags(std, "kafka produce (--broker-list HOST:PORT,… | --zk-connect HOST:PORT,…/PATH [--key-separator S]) --topic T", produceAbout, produceExamples)
+	var o produceOptions
+	fs.StringVar(&o.list, listFlag, "", "brokers, HOST:PORT, divided by commas; one is picked at random")
+	zk := fs.zkConnectFlag()
+	fs.StringVar(&o.topic, "topic", "", "topic")
+	fs.Int32Var(&o.partition, "partition", -1, "with --broker-list: partition, -1 for any: the broker picks one for each request, with --acks this command does")
+	fs.StringVar(&o.separator, "key-separator", "", "with --zk-connect: what stands between a line's key and its payload")
+	fs.IntVar(&o.cfg.BatchMessages, "batch-size", producer.DefaultBatchMessages, "messages in a request, at most")
+	fs.BoolVar(&o.cfg.Async, "async", false, "gather messages in full batches")
+	fs.DurationVar(&o.cfg.QueueInterval, "queue-interval", producer.DefaultQueueInterval, "with --async: how long a partial batch waits")
+	fs.StringVar(&o.acksName, "acks", "none", "what to wait for: none, received, appended, flushed")
+	fs.StringVar(&o.compression, "compression", "none", "none, gzip or snappy")
 	connectTimeout := fs.connectFlag()
-	maxSize := fs.sizeFlag("max-message-size", producer.DefaultMaxMessageBytes, "longest line, without its end; with --compression: largest compressed message")
-	fs.require("broker-list", "topic")
+	o.maxSize = fs.sizeFlag("max-message-size", producer.DefaultMaxMessageBytes, "longest line, without its end; with --compression: largest compressed message")
+	fs.require("topic")
 	if err := fs.parse(args, 0, 0); err != nil {
 		return err
 	}
-	brokers, err := brokerList(*list)
-	if err != nil {
+	if err := fs.oneSource(); err != nil {
 		return err
 	}
-	if err := message.CheckTopic(*topic); err != nil {
+	o.zk.servers, o.zk.connect, o.keyed = *zk, *connectTimeout, fs.Changed("key-separator")
+	if err := o.check(); err != nil {
+		return err
+	}
+	var err error
+	if o.connect, err = newConnector(*connectTimeout, std.Err); err != nil {
+		return err
+	}
+	if *zk == "" {
+		if err := fs.refuse("it is for --zk-connect: brokers of a list take no keys", "key-separator"); err != nil {
+			return err
+		}
+		return o.toBroker(ctx, std)
+	}
+	if err := fs.refuse("it is for --broker-list: among all partitions of a cluster the key chooses (--key-separator), or chance", "partition"); err != nil {
+		return err
+	}
+	return o.toCluster(ctx, std)
+}
+
+// check reads the values of flags that are not what they say, and checks them.
+func (o *produceOptions) check() (err error) {
+	if err := message.CheckTopic(o.topic); err != nil {
 		return usageError{err}
 	}
-	acks, err := producer.ParseAcks(*acksName)
-	if err != nil {
+	if o.cfg.Acks, err = producer.ParseAcks(o.acksName); err != nil {
 		return usageError{err}
 	}
-	codec, err := message.ParseCodec(*compression)
-	if err != nil {
-		return usagef("--compression: %v", err)
+	if o.cfg.Codec, err = message.ParseCodec(o.compression); err != nil {
+		return usagef("--compression: %w", err)
 	}
+	o.cfg.MaxMessageBytes = int(*o.maxSize)
 	switch {
-	case *batch < 1:
-		return usagef("--batch-size %d: at least 1 is wanted", *batch)
-	case *maxSize < 1:
-		return usagef("--max-message-size %d: at least 1 is wanted", *maxSize)
-	case *partition < -1:
-		return usagef("--partition %d: a partition from 0, or -1 for any, is wanted", *partition)
+	case o.cfg.BatchMessages < 1:
+		return usagef("--batch-size %d: at least 1 is wanted", o.cfg.BatchMessages)
+	case *o.maxSize < 1:
+		return usagef("--max-message-size %d: at least 1 is wanted", *o.maxSize)
+	case o.partition < -1:
+		return usagef("--partition %d: a partition from 0, or -1 for any, is wanted", o.partition)
+	case o.keyed && o.separator == "":
+		return usagef("--key-separator: what stands between key and payload is wanted, such as : or $'\\t'")
 	}
-	connect, err := newConnector(*connectTimeout, std.Err)
-	if err != nil {
+	return nil
+}
+
+// longestLine returns how long a line may be.
+func (o *produceOptions) longestLine() int {
+	longest := int(*o.maxSize)
+	if o.cfg.Codec != message.CodecNone {
+		longest = max(longest, maxCompressedLine)
+	}
+	return longest
+}
+
+// toBroker publishes to one of the brokers of the list.
+func (o *produceOptions) toBroker(ctx context.Context, std stdio) (err error) {
+	if o.cfg.Brokers, err = brokerList(o.list); err != nil {
 		return err
 	}
 	var p *producer.Producer
-	err = connect.try(ctx, func() error {
-		p, err = producer.New(ctx, producer.Config{
-			Brokers: brokers, Async: *async, BatchMessages: *batch, QueueInterval: *interval, Acks: acks, Codec: codec, MaxMessageBytes: int(*maxSize),
-		})
+	err = o.connect.try(ctx, func() error {
+		p, err = producer.New(ctx, o.cfg)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	pick := func() int32 { return *partition }
-	if *partition < 0 && acks != producer.AcksNone {
-		n := commonPartitions(ctx, brokers, *topic, std.Err)
+	pick := func() int32 { return o.partition }
+	if o.partition < 0 && o.cfg.Acks != producer.AcksNone {
+		n := commonPartitions(ctx, o.cfg.Brokers, o.topic, std.Err)
 		pick = func() int32 { return rand.Int32N(n) }
 	}
-	longest := int(*maxSize)
-	if codec != message.CodecNone {
-		longest = max(longest, maxCompressedLine)
+	send := func(lines [][]byte) (int, error) {
+		err := p.Send(ctx, o.topic, pick(), lines...)
+		return taken(err), err
 	}
-	err = produceLines(ctx, p, *topic, pick, newLineBatches(std.In, *batch, longest))
+	err = produceLines(ctx, send, newLineBatches(std.In, o.cfg.BatchMessages, o.longestLine()))
 	closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	return errors.Join(err, p.Close(closeCtx))
@@ -147,23 +208,27 @@ func partitionCount(ctx context.Context, broker, topic string) (int, error) {
 	return len(states), err
 }
 
-// produceLines sends every line, those that were there at once to the partition
-// that is picked for them. Reading cannot be interrupted, so it runs in a
-// goroutine of its own, which is left behind when ctx ends: the program ends
-// then too.
-func produceLines(ctx context.Context, p *producer.Producer, topic string, pick func() int32, in *lineBatches) error {
+// taken returns how many of the messages of a Send were taken before its error.
+func taken(err error) int {
+	var partial *producer.PartialError
+	if errors.As(err, &partial) {
+		return partial.Taken
+	}
+	return 0
+}
+
+// produceLines sends every line, those that were there at once with one call of
+// send, which returns how many it took before an error. Reading cannot be
+// interrupted, so it runs in a goroutine of its own, which is left behind when ctx
+// ends: the program ends then too.
+func produceLines(ctx context.Context, send func(lines [][]byte) (int, error), in *lineBatches) error {
 	done := make(chan error, 1)
 	go func() {
 		for {
 			lines, err := in.next()
 			if len(lines) > 0 {
-				if err := p.Send(ctx, topic, pick(), lines...); err != nil {
-					first := in.number - int64(len(lines)) + 1
-					var partial *producer.PartialError
-					if errors.As(err, &partial) {
-						first += int64(partial.Taken)
-					}
-					done <- fmt.Errorf("stopped at line %d of the input: %w", first, err)
+				if n, err := send(lines); err != nil {
+					done <- fmt.Errorf("stopped at line %d of the input: %w", in.number-int64(len(lines)-n)+1, err)
 					return
 				}
 			}

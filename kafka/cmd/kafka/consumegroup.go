@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"kafkalab/kafka/consumer"
+	"kafkalab/kafka/registry"
+)
+
+const (
+	defaultAutoCommit = 10 * time.Second // 0.7's autocommit.interval.ms
+	defaultSession    = 6 * time.Second  // 0.7's zk.sessiontimeout.ms
+)
+
+// leaveTimeout bounds how long a member waits at its end for its last commit and
+// for ZooKeeper to take its nodes away.
+const leaveTimeout = 10 * time.Second
+
+// handoverWait is how long a partition that is given up waits for lines to be
+// written out, so that the next owner does not print them again.
+const handoverWait = time.Second
+
+// checkGroup checks the flags of a member of a group, and returns what it
+// subscribes to.
+func (o *consumeOptions) checkGroup() (sub registry.Subscription, err error) {
+	named, ways := map[string]int{}, 0
+	for _, t := range o.topics {
+		named[t] = o.streams
+	}
+	for _, given := range []bool{len(o.topics) > 0, o.white != "", o.black != ""} {
+		if given {
+			ways++
+		}
+	}
+	switch {
+	case o.group == "":
+		return sub, usagef("--group is missing: a name that all members of the group give")
+	case ways == 0:
+		return sub, usagef("--topic is missing, or --whitelist or --blacklist")
+	case ways > 1:
+		return sub, usagef("--topic, --whitelist and --blacklist: one of them is wanted")
+	case o.autoCommit <= 0:
+		return sub, usagef("--autocommit-interval %v: more than 0 is wanted", o.autoCommit)
+	case o.white != "":
+		sub, err = registry.WhiteList(o.white, o.streams)
+	case o.black != "":
+		sub, err = registry.BlackList(o.black, o.streams)
+	default:
+		sub, err = registry.Static(named)
+	}
+	if err == nil {
+		err = registry.CheckGroup(o.group)
+	}
+	if err != nil {
+		return sub, usageError{err}
+	}
+	return sub, nil
+}
+
+// groupConfig returns the settings of the member.
+func (o *consumeOptions) groupConfig(r *registry.Registry) consumer.GroupConfig {
+	cfg := consumer.GroupConfig{
+		Registry: r, Group: o.group, WhiteList: o.white, BlackList: o.black,
+		OffsetReset: o.reset, AutoCommit: o.autoCommit, HandoverWait: handoverWait,
+		Feed: consumer.PartitionConfig{FetchBytes: int(*o.fetchSize), MaxDecompressedBytes: int(*o.maxDecompressed)},
+	}
+	if len(o.topics) == 0 {
+		cfg.Streams = o.streams
+		return cfg
+	}
+	cfg.Topics = map[string]int{}
+	for _, t := range o.topics {
+		cfg.Topics[t] = o.streams
+	}
+	return cfg
+}
+
+// consumeGroup consumes as a member of a group.
+func (o *consumeOptions) consumeGroup(ctx context.Context, std stdio) error {
+	sub, err := o.checkGroup()
+	if err != nil {
+		return err
+	}
+	reg, err := o.zk.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeRegistry(reg, std.Err)
+	notes := &groupNotes{out: std.Err}
+	cfg := o.groupConfig(reg)
+	notes.hook(&cfg)
+	var end *groupEnd
+	if o.exit {
+		end = &groupEnd{zk: o.zk, reg: reg, connect: o.connect, group: o.group, notes: notes}
+		if err := end.find(ctx, sub); err != nil {
+			return err
+		}
+	}
+	g, err := consumer.OpenGroup(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	p := &groupPrinter{out: std.Out, json: o.json, max: o.max, end: end, seek: g.Seek, note: notes.problem}
+	err = p.printAll(ctx, g.Commit, groupStreams(g, cfg))
+	leaveCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	return errors.Join(err, g.Close(leaveCtx))
+}
+
+// groupStreams returns all streams of a member.
+func groupStreams(g *consumer.Group, cfg consumer.GroupConfig) []*consumer.GroupStream {
+	if cfg.Topics == nil {
+		return g.FilterStreams()
+	}
+	var streams []*consumer.GroupStream
+	for t := range cfg.Topics {
+		streams = append(streams, g.Streams(t)...)
+	}
+	return streams
+}
+
+// groupNotes tells the user which partitions come and go, and what goes wrong in
+// the group.
+type groupNotes struct {
+	out io.Writer
+	mu  sync.Mutex
+}
+
+// Write takes the lines of the log.
+func (n *groupNotes) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.out.Write(p)
+}
+
+// warnings returns a log of what goes wrong.
+func warnings(notes io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(notes, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// problem tells of an error that is not the end.
+func (n *groupNotes) problem(err error) { _, _ = fmt.Fprintln(n, err) }
+
+// hook lets a group tell of itself.
+func (n *groupNotes) hook(cfg *consumer.GroupConfig) {
+	cfg.Logger = warnings(n)
+	cfg.OnAssigned = func(_ context.Context, partitions []consumer.TopicPartition) { n.say("now reading", partitions) }
+	cfg.OnRelease = func(_ context.Context, partitions []consumer.TopicPartition, lost bool) error {
+		if lost {
+			n.say("lost", partitions)
+		} else {
+			n.say("giving up", partitions)
+		}
+		return nil
+	}
+}
+
+func (n *groupNotes) say(what string, partitions []consumer.TopicPartition) {
+	if len(partitions) == 0 {
+		return
+	}
+	names := make([]string, len(partitions))
+	for i, p := range partitions {
+		names[i] = p.String()
+	}
+	// A note that cannot be written is no reason to stop consuming.
+	_, _ = fmt.Fprintf(n, "%s %s\n", what, strings.Join(names, ", "))
+}

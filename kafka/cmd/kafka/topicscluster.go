@@ -1,0 +1,115 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"kafkalab/kafka/registry"
+	"kafkalab/kafka/wire"
+)
+
+// topicsCluster is what ZooKeeper adds to what brokers tell of topics. A nil one
+// adds nothing.
+type topicsCluster struct {
+	ids      map[string]int32 // by address
+	topics   []string         // that are registered
+	group    string           // "": none is asked for
+	progress map[partitionID]progress
+}
+
+// useRegistry takes the brokers from ZooKeeper, and what it knows of the topics.
+func (a *topicsAction) useRegistry(ctx context.Context, z zkOptions, reg *registry.Registry, group string) error {
+	brokers, err := z.liveBrokers(ctx, reg, a.notes)
+	if err != nil {
+		return err
+	}
+	c := &topicsCluster{ids: map[string]int32{}, group: group, progress: map[partitionID]progress{}}
+	for _, b := range brokers {
+		a.brokers = append(a.brokers, b.Addr())
+		c.ids[b.Addr()] = b.ID
+	}
+	a.cluster = c
+	c.topics, err = reg.Topics(ctx)
+	if err := skipBad(err, a.notes); err != nil || group == "" {
+		return err
+	}
+	groups, err := reg.Groups(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(groups, group) {
+		return fmt.Errorf("no group %q in ZooKeeper at %s: \"kafka groups list\" names those that are there", group, z.servers)
+	}
+	for _, t := range c.topics {
+		if len(a.topics) > 0 && !slices.Contains(a.topics, t) {
+			continue
+		}
+		of, err := groupProgress(ctx, reg, group, t, a.notes)
+		if err != nil {
+			return err
+		}
+		for p, progress := range of {
+			c.progress[partitionID{t, p}] = progress
+		}
+	}
+	return nil
+}
+
+// clusterColumns is what a cluster adds to a partition's line.
+type clusterColumns struct {
+	BrokerID int32 `json:"broker_id"`
+	*groupColumns
+}
+
+// groupColumns is what a group adds to it.
+type groupColumns struct {
+	Group string `json:"group"`
+	progress
+}
+
+// columns returns what is added to a partition's line.
+func (c *topicsCluster) columns(address string, s wire.TopicState) *clusterColumns {
+	if c == nil {
+		return nil
+	}
+	columns := &clusterColumns{BrokerID: c.ids[address]}
+	if c.group != "" {
+		p := c.progress[partitionID{s.Topic, registry.Partition{Broker: columns.BrokerID, Partition: s.Partition}}]
+		p.lagTo(s.Watermark)
+		columns.groupColumns = &groupColumns{c.group, p}
+	}
+	return columns
+}
+
+// header returns the names of the columns that text returns.
+func (c *topicsCluster) header() []string {
+	if c == nil || c.group == "" {
+		return nil
+	}
+	return []string{"OWNER", "COMMITTED", "LAG"}
+}
+
+// text returns the columns of a group, none without one.
+func (c *clusterColumns) text() []string {
+	if c == nil || c.groupColumns == nil {
+		return nil
+	}
+	return c.groupColumns.columns()
+}
+
+// addUnheld adds the topics that are registered while no broker that lives has
+// them.
+func (c *topicsCluster) addUnheld(topics []listedTopic) []listedTopic {
+	if c == nil {
+		return topics
+	}
+	for _, t := range c.topics {
+		i, held := slices.BinarySearchFunc(topics, t, func(l listedTopic, name string) int { return cmp.Compare(l.Topic, name) })
+		if !held {
+			topics = slices.Insert(topics, i, listedTopic{Topic: t, Brokers: []listedBroker{}})
+		}
+	}
+	return topics
+}
