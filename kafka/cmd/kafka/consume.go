@@ -107,7 +107,11 @@ func runConsume(ctx context.Context, args []string, std stdio) error {
 		if err := fs.refuse("a group shares all partitions, and goes on where it has committed (\"kafka groups reset\" changes that)", "partition", "offset"); err != nil {
 			return err
 		}
-		return o.consumeGroup(ctx, std)
+		err := o.consumeGroup(ctx, std)
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			err = nil // interrupted before it was a member
+		}
+		return err
 	}
 	if err := fs.refuse("it is for a consumer group, and so for --zk-connect", "group", "whitelist", "blacklist", "streams", "autocommit-interval", "zk-session-timeout"); err != nil {
 		return err

@@ -108,7 +108,7 @@ func (o *consumeOptions) consumeGroup(ctx context.Context, std stdio) error {
 		return err
 	}
 	p := &groupPrinter{out: std.Out, json: o.json, max: o.max, end: end, seek: g.Seek, note: notes.problem}
-	err = p.printAll(ctx, g.Commit, groupStreams(g, cfg))
+	err = p.printAll(ctx, g, groupStreams(g, cfg))
 	leaveCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	return errors.Join(err, g.Close(leaveCtx))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 
@@ -45,8 +46,11 @@ type lineEnd struct {
 	next int64
 }
 
+// errNothingToRead tells a user why nothing comes.
+var errNothingToRead = errors.New("there is no partition to read: the topics have none yet, or other members read them all; waiting")
+
 // printAll prints what all streams give, until each has ended.
-func (p *groupPrinter) printAll(ctx context.Context, commit func(context.Context) error, streams []*consumer.GroupStream) error {
+func (p *groupPrinter) printAll(ctx context.Context, g *consumer.Group, streams []*consumer.GroupStream) error {
 	stream, stop := context.WithCancel(ctx)
 	defer stop()
 	p.stop = stop
@@ -55,8 +59,14 @@ func (p *groupPrinter) printAll(ctx context.Context, commit func(context.Context
 		each.Go(func() error { return p.print(eachCtx, s) })
 	}
 	if p.end != nil {
-		each.Go(func() error { return p.end.watch(eachCtx, commit, p.finish) })
+		each.Go(func() error { return p.end.watch(eachCtx, g.Commit, p.finish) })
 	}
+	each.Go(func() error {
+		if err := g.Settled(eachCtx); err == nil && len(g.Owned()) == 0 {
+			p.note(errNothingToRead)
+		}
+		return nil
+	})
 	err := each.Wait()
 	if errors.Is(err, context.Canceled) {
 		err = nil // an interrupt, or the end that was wanted
@@ -83,6 +93,8 @@ func (p *groupPrinter) print(ctx context.Context, s *consumer.GroupStream) error
 		case errors.As(err, &of) && of.Temporary:
 			p.note(err)
 			continue
+		case of != nil:
+			return fmt.Errorf("%w (\"kafka groups reset\" moves the group to where it can go on)", err)
 		case err != nil:
 			return err
 		}

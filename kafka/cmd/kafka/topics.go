@@ -173,15 +173,21 @@ func (a topicsAction) changed(t changedTopic, err error) error {
 	return err
 }
 
+// create makes the topics at every broker. In a cluster it returns when ZooKeeper
+// knows them.
 func (a topicsAction) create(ctx context.Context, partitions int32) error {
-	return a.eachBroker(ctx, func(c *client.Conn) error {
+	err := a.eachBroker(ctx, func(c *client.Conn) error {
 		var errs []error
 		for _, t := range a.topics {
 			err := c.CreateTopic(ctx, t, partitions)
+			if err == nil {
+				a.cluster.awaits(t, c.Addr())
+			}
 			errs = append(errs, a.changed(changedTopic{Broker: c.Addr(), Topic: t, Created: true, Partitions: partitions}, err))
 		}
 		return errors.Join(errs...)
 	})
+	return errors.Join(err, a.cluster.awaitRegistered(ctx))
 }
 
 // delete removes the topics wherever they are. That a broker does not have one is

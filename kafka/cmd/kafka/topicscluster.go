@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"kafkalab/kafka/registry"
 	"kafkalab/kafka/wire"
@@ -13,10 +14,18 @@ import (
 // topicsCluster is what ZooKeeper adds to what brokers tell of topics. A nil one
 // adds nothing.
 type topicsCluster struct {
+	reg      *registry.Registry
 	ids      map[string]int32 // by address
 	topics   []string         // that are registered
 	group    string           // "": none is asked for
 	progress map[partitionID]progress
+	made     []madeTopic
+}
+
+// madeTopic is a topic that a broker has made, and is to register.
+type madeTopic struct {
+	topic  string
+	broker int32
 }
 
 // useRegistry takes the brokers from ZooKeeper, and what it knows of the topics.
@@ -25,7 +34,7 @@ func (a *topicsAction) useRegistry(ctx context.Context, z zkOptions, reg *regist
 	if err != nil {
 		return err
 	}
-	c := &topicsCluster{ids: map[string]int32{}, group: group, progress: map[partitionID]progress{}}
+	c := &topicsCluster{reg: reg, ids: map[string]int32{}, group: group, progress: map[partitionID]progress{}}
 	for _, b := range brokers {
 		a.brokers = append(a.brokers, b.Addr())
 		c.ids[b.Addr()] = b.ID
@@ -112,4 +121,42 @@ func (c *topicsCluster) addUnheld(topics []listedTopic) []listedTopic {
 		}
 	}
 	return topics
+}
+
+// awaits notes that a broker has made a topic.
+func (c *topicsCluster) awaits(topic, address string) {
+	if c != nil {
+		c.made = append(c.made, madeTopic{topic, c.ids[address]})
+	}
+}
+
+// registerTimeout bounds how long the topics that were made may take to be
+// registered.
+const registerTimeout = 10 * time.Second
+
+// awaitRegistered returns when the topics that were made stand in ZooKeeper, so that
+// who produces or consumes next finds all their partitions.
+func (c *topicsCluster) awaitRegistered(ctx context.Context) error {
+	if c == nil {
+		return nil
+	}
+	limit, cancel := context.WithTimeout(ctx, registerTimeout)
+	defer cancel()
+	for _, m := range c.made {
+		for {
+			brokers, err := c.reg.TopicBrokers(limit, m.topic)
+			if _, ok := brokers[m.broker]; ok {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			select {
+			case <-time.After(connectInterval):
+			case <-limit.Done():
+				return fmt.Errorf("topic %s was made at broker %d, which has not registered it in ZooKeeper within %v", m.topic, m.broker, registerTimeout)
+			}
+		}
+	}
+	return nil
 }
