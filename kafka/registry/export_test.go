@@ -1,0 +1,10 @@
+package registry
+
+// What the fuzz tests reach of the parsers that have no name outside.
+
+func ParseOffset(value string) (int64, error) { return parseOffset(value) }
+
+func ParsePartitionCount(value string) (int32, error) {
+	counts, err := parseTopicBrokers("t", map[string][]byte{"0": []byte(value)})
+	return counts[0], err
+}
