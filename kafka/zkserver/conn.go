@@ -20,7 +20,7 @@ const (
 	lingerTime = 500 * time.Millisecond
 	// maxOutstanding bounds the requests of a connection that are not answered
 	// yet. No more are read until there is room.
-	maxOutstanding = 256
+	maxOutstanding = 64
 	// readStep is how much of a request is read before there is room for more: no
 	// size is believed before as many bytes have come.
 	readStep = 64 << 10
@@ -105,7 +105,7 @@ func (c *conn) read() error {
 	if err != nil {
 		return err
 	}
-	if !c.submit(item{c: c, op: opConnect, body: hello, since: time.Now()}) || !c.wait(c.ready) {
+	if !c.submit(item{c: c, hello: true, body: hello, since: time.Now()}) || !c.wait(c.ready) {
 		return nil
 	}
 	// From here on the session's time-out bounds all waiting, as its end closes

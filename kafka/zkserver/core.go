@@ -39,8 +39,8 @@ func newCore() core {
 	return core{state: newState(), dataWatches: newWatches(), childWatches: newWatches(), requests: make(map[string]int64)}
 }
 
-// item is something for the core to do: a request, a call, or the news that a
-// connection has ended.
+// item is something for the core to do: a request, a handshake, a call, or the
+// news that a connection has ended.
 type item struct {
 	c     *conn
 	op    opcode
@@ -48,8 +48,9 @@ type item struct {
 	body  []byte
 	since time.Time // when it was read
 
-	call  func()
+	hello bool
 	ended bool
+	call  func()
 }
 
 // parcel is a frame that waits for the log.

@@ -16,12 +16,12 @@ func (s *Server) handle(it item) {
 	case it.ended:
 		s.forget(it.c)
 		return
-	}
-	s.requests[it.op.String()]++
-	if it.op == opConnect {
+	case it.hello:
+		s.requests[handshakeName]++
 		s.connect(it)
 		return
 	}
+	s.requests[it.op.String()]++
 	// Requests that were read before their session ended have nobody to answer.
 	// Those of a connection that was lost meanwhile are carried out.
 	if x := it.c.session; s.state.sessions[x.id] != x {

@@ -65,7 +65,7 @@ func (d *decoder) string() string {
 }
 
 // count reads the count of a vector whose elements take at least size bytes
-// each. A count below 0 stands for null.
+// each. -1 stands for null, and what is less is taken for 0 elsewhere, too.
 func (d *decoder) count(size int) int {
 	n := d.int32()
 	if d.err != nil || int64(n)*int64(size) > int64(len(d.b)) {
@@ -78,11 +78,11 @@ func (d *decoder) count(size int) int {
 // strings reads a vector of strings, which must not be null.
 func (d *decoder) strings() []string {
 	n := d.count(4)
-	if n < 0 {
+	if n == -1 {
 		d.err = errMalformed
 		return nil
 	}
-	out := make([]string, 0, n)
+	out := make([]string, 0, max(n, 0))
 	for range n {
 		out = append(out, d.string())
 	}
@@ -149,7 +149,7 @@ func appendACLs(b []byte, v []acl) []byte {
 // cversion, aversion, owner, data length, number of children, pzxid.
 type wireStat [68]byte
 
-// stat returns what clients see of n.
+// wireStat returns what clients see of n.
 //
 // The cversion that is kept counts the children made. The one that is shown
 // counts those removed as well: each that was made and is not there any more

@@ -34,14 +34,11 @@ const (
 	opWhoAmI            opcode = 107
 	opCloseSession      opcode = -11
 	opError             opcode = -1
-
-	// opConnect stands for the handshake, which has no opcode on the wire.
-	opConnect opcode = -1000
 )
 
 // opNames are the keys of [Server.Requests].
 var opNames = map[opcode]string{
-	opConnect: "connect", opCreate: "create", opDelete: "delete", opExists: "exists", opGetData: "getData", opSetData: "setData",
+	opCreate: "create", opDelete: "delete", opExists: "exists", opGetData: "getData", opSetData: "setData",
 	opGetACL: "getACL", opSetACL: "setACL", opGetChildren: "getChildren", opSync: "sync", opPing: "ping", opGetChildren2: "getChildren2",
 	opCheck: "check", opMulti: "multi", opCreate2: "create2", opReconfig: "reconfig", opCheckWatches: "checkWatches",
 	opRemoveWatches: "removeWatches", opCreateContainer: "createContainer", opDeleteContainer: "deleteContainer",
@@ -49,6 +46,9 @@ var opNames = map[opcode]string{
 	opAllChildrenNumber: "getAllChildrenNumber", opSetWatches2: "setWatches2", opAddWatch: "addWatch", opWhoAmI: "whoAmI",
 	opCloseSession: "closeSession",
 }
+
+// handshakeName is the key of handshakes, which have no opcode.
+const handshakeName = "connect"
 
 func (o opcode) String() string {
 	if name, ok := opNames[o]; ok {

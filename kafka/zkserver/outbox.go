@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	// maxOutboxBytes bounds what waits to be sent to a client. A client that lets
-	// more gather, which takes watches that fire all the time and a client that
-	// reads nothing, is cut off.
-	maxOutboxBytes = 64 << 20
+	// maxEventBytes bounds the events that wait to be sent to a client. One that
+	// lets more gather, with persistent watches and without reading, is cut off.
+	// What waits of answers is bounded by maxOutstanding.
+	maxEventBytes = 16 << 20
 	// writeTime is how long a client may take none of what is sent to it.
 	writeTime = 30 * time.Second
 	// writeStep is how much is gathered for one write.
@@ -30,28 +30,34 @@ type outbox struct {
 	closing chan struct{} // closed when the last frame is sent
 	news    chan struct{} // of size 1: there is something to send
 
-	mu     sync.Mutex
-	queue  []outgoing
-	bytes  int
-	sealed bool // the last frame is in queue, or was
+	mu         sync.Mutex
+	queue      []outgoing
+	eventBytes int  // of the events in queue
+	sealed     bool // the last frame is in queue, or was
 }
 
 func newOutbox(c *conn) *outbox {
 	return &outbox{c: c, closing: make(chan struct{}), news: make(chan struct{}, 1)}
 }
 
-// push adds a frame, unless there was a last one. It does not wait.
+// push adds a frame, unless there was a last one or the connection is closed. It
+// does not wait.
 func (o *outbox) push(f outgoing) {
+	if o.c.closed.Load() {
+		return
+	}
 	o.mu.Lock()
 	if !o.sealed {
 		o.queue = append(o.queue, f)
-		o.bytes += len(f.frame)
 		o.sealed = f.last
+		if !f.answer {
+			o.eventBytes += len(f.frame)
+		}
 	}
-	unsent := o.bytes
+	unsent := o.eventBytes
 	o.mu.Unlock()
-	if unsent > maxOutboxBytes && !o.c.closed.Load() {
-		o.c.s.log.Warn("connection closed: its client does not read what it is sent", "peer", o.c.peer(), "unsent_bytes", unsent)
+	if unsent > maxEventBytes && !o.c.closed.Load() {
+		o.c.s.log.Warn("connection closed: its client does not read the events that it watches for", "peer", o.c.peer(), "unsent_bytes", unsent)
 		o.c.abort()
 		return
 	}
@@ -112,12 +118,14 @@ func (o *outbox) take() (frames []outgoing, wait time.Duration) {
 			break
 		}
 		n++
+		if !f.answer {
+			o.eventBytes -= len(f.frame)
+		}
 		if size += len(f.frame); size >= writeStep {
 			break
 		}
 	}
 	frames, o.queue = o.queue[:n:n], o.queue[n:]
-	o.bytes -= size
 	if len(o.queue) == 0 {
 		o.queue = nil
 	}

@@ -102,7 +102,11 @@ func multiReads(op opcode) bool { return op == opGetData || op == opGetChildren 
 func (s *Server) multiRead(c *conn, d *decoder) ([]byte, code) {
 	var b []byte
 	decodeMulti(d, multiReads, func(op opcode) {
-		body, err := reads[op](s, c, d)
+		read := s.getData
+		if op == opGetChildren {
+			read = s.getChildren
+		}
+		body, err := read(c, d)
 		if err != codeOK {
 			b = appendInt32(appendMultiHeader(b, opError, false, err), err)
 			return

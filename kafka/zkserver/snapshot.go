@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -48,6 +49,11 @@ func appendSnapshot(b []byte, st *state) []byte {
 		}
 		b = appendInt64(b, n.owner)
 	}
+	return sealed(b)
+}
+
+// sealed appends the checksum.
+func sealed(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
@@ -70,7 +76,7 @@ func decodeSnapshot(b []byte) (*state, error) {
 	}
 	for range d.count(4 + 4 + 4 + 5*8 + 3*4 + 8) {
 		path := d.string()
-		n := &node{data: slices.Clone(d.buffer()), acl: shared(d.acls())}
+		n := &node{data: bytes.Clone(d.buffer()), acl: shared(d.acls())}
 		for _, v := range [...]*int64{&n.czxid, &n.mzxid, &n.pzxid, &n.ctime, &n.mtime} {
 			*v = d.int64()
 		}

@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 )
@@ -240,11 +241,11 @@ func decodeTxn(b []byte) (*txn, error) {
 		c := change{kind: changeKind(kind[0])}
 		switch c.kind {
 		case changeCreate:
-			c.path, c.data, c.acl, c.owner = d.string(), slices.Clone(d.buffer()), shared(d.acls()), d.int64()
+			c.path, c.data, c.acl, c.owner = d.string(), bytes.Clone(d.buffer()), shared(d.acls()), d.int64()
 		case changeDelete:
 			c.path = d.string()
 		case changeSetData:
-			c.path, c.data = d.string(), slices.Clone(d.buffer())
+			c.path, c.data = d.string(), bytes.Clone(d.buffer())
 		case changeSetACL:
 			c.path, c.acl = d.string(), shared(d.acls())
 		case changeOpenSession:

@@ -286,7 +286,7 @@ func (s *Server) doDelete(t *txn, r writeRequest) (writeResult, code) {
 		return done, codeBadArguments
 	}
 	n := s.state.tree.get(r.path)
-	if s.state.tree.get(parent) == nil || n == nil || r.path == "" {
+	if s.state.tree.get(parent) == nil || n == nil {
 		return done, codeNoNode
 	}
 	switch {
