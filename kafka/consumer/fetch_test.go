@@ -15,11 +15,12 @@ import (
 
 	"kafkalab/kafka/client"
 	"kafkalab/kafka/consumer"
+	"kafkalab/kafka/kafkatest/zktest"
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.Runner{M: m}) }
 
 // TestB10MessageLargerThanTheFetch: messages larger than the fetch size come all
 // the same, up to the limit; one above it is an error at once (fault B10).

@@ -23,6 +23,9 @@ func (g *Group) callHook(ctx context.Context, name string, hook func(ctx context
 	}()
 	select {
 	case err := <-done:
+		if err == nil {
+			err = ctx.Err() // it has given up
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
