@@ -17,6 +17,8 @@ const (
 	requestHeader  = 4 + 4     // xid, kind
 	responseHeader = 4 + 8 + 4 // xid, zxid, error code
 	zxidAt         = sizeSize + 4
+	codeAt         = zxidAt + 8
+	statSize       = 6*8 + 5*4 // of the state of a node, which follows value or children
 	// A connect request is version, last zxid seen, time-out, session id, password.
 	askedIDAt = sizeSize + 4 + 8 + 4
 	// Its answer is version, time-out, session id, password and, since 3.5,
@@ -178,13 +180,17 @@ func (l *link) look(head []byte) error {
 	kind := l.counts[xid]
 	delete(l.counts, xid)
 	l.mu.Unlock()
-	if kind == 0 || len(head) < sizeSize+responseHeader+4 {
+	if code := binary.BigEndian.Uint32(head[codeAt:]); kind == 0 || code != 0 {
 		return nil
 	}
+	room := l.rest - statSize
+	if room < 0 {
+		return fmt.Errorf("%w: answer without the state of the node", errNotZooKeeper)
+	}
 	count := int32(binary.BigEndian.Uint32(head[sizeSize+responseHeader:]))
-	least, most := int32(-1), int32(l.rest) // bytes; a missing value has -1
+	least, most := int32(-1), int32(room) // bytes; a missing value has -1
 	if kind == kindChildren {
-		least, most = 0, int32(l.rest)/4 // names, each with its length
+		least, most = 0, int32(room)/4 // names, each with its length
 	}
 	if count < least || count > most {
 		return fmt.Errorf("%w: count of %d in an answer with %d bytes", errNotZooKeeper, count, l.rest)
