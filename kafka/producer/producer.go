@@ -31,6 +31,14 @@
 // reported by the next call. A request whose answer was lost with its
 // connection is not repeated either, as it could be in the log already.
 //
+// # Several brokers
+//
+// A [Producer] has one connection, to a broker or to one of several that are alike.
+// A [Cluster] has a Producer for each broker, knows from ZooKeeper, or from a list,
+// which brokers live and what partitions they have, chooses a partition for each
+// Send, by chance or by a key, and passes messages that a broker has not got on to
+// others when it has gone.
+//
 // # What happens when there is no room
 //
 // Messages that a broker does not take as fast as they are sent wait in memory

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kafkalab/kafka/kafkatest/zktest"
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/producer"
 	"kafkalab/kafka/wire"
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(zktest.Runner{M: m})
 }
 
 func newProducer(t *testing.T, cfg producer.Config) *producer.Producer {

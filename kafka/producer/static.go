@@ -139,25 +139,24 @@ func (d *staticDirectory) lookSoon() {
 
 // askAgain asks from time to time for the partitions of the topics that are in use.
 func (d *staticDirectory) askAgain() {
+	askedAll := time.Now()
 	for {
-		wrong, interval := false, askTopicsInterval
-		for _, t := range *d.cluster.topics.Load() {
-			if t.guessed.Load() && t.used.Load() {
-				interval = askNewTopicInterval
-			}
-		}
+		wrong := false
 		select {
-		case <-time.After(interval):
+		case <-time.After(askNewTopicInterval):
 		case <-d.wrong:
 			wrong = true
 		case <-d.cluster.ctx.Done():
 			return
 		}
+		all := wrong || time.Since(askedAll) >= askTopicsInterval
+		if all {
+			askedAll = time.Now()
+		}
 		for _, t := range *d.cluster.topics.Load() {
-			if !t.used.Swap(false) || !wrong && interval < askTopicsInterval && !t.guessed.Load() {
-				continue
+			if (all || t.guessed.Load()) && t.used.Swap(false) {
+				d.ask(t)
 			}
-			d.ask(t)
 		}
 	}
 }
