@@ -17,11 +17,12 @@ import (
 	"go.uber.org/goleak"
 
 	"kafkalab/kafka/kafkatest"
+	"kafkalab/kafka/kafkatest/zktest"
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.Runner{M: m}) }
 
 // patience bounds every wait of a test for something that should come at once.
 const patience = 20 * time.Second
