@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"kafkalab/kafka/broker"
+	"kafkalab/kafka/coord"
+	"kafkalab/kafka/kafkatest/zktest"
 	"kafkalab/kafka/storage"
 )
 
@@ -90,6 +92,104 @@ func TestBrokerConfigFile(t *testing.T) {
 			t.Errorf("the log does not say that %s has no effect: %s", key, &log)
 		}
 	}
+}
+
+// TestBrokerZooKeeperKeys: where ZooKeeper is decides whether the broker registers,
+// unless enable.zookeeper says no; and keys without effect are told.
+func TestBrokerZooKeeperKeys(t *testing.T) {
+	const off, keys = "enable.zookeeper=false\n", "zk.connect=a:1,b/path\nhostname= h \nzk.sessiontimeout.ms=7000\nzk.connectiontimeout.ms=8000\n"
+	for _, row := range []struct {
+		name, file string
+		args       []string
+		want       coord.Config
+		host       string
+		notes      string // keys without effect
+	}{
+		{"nothing", "", nil, coord.Config{SessionTimeout: 6 * time.Second}, "", ""},
+		{"keys", keys, nil, coord.Config{Servers: "a:1,b/path", SessionTimeout: 7 * time.Second, ConnectTimeout: 8 * time.Second}, "h", ""},
+		{"and true", keys + "enable.zookeeper=true\nzk.synctime.ms=1\n", nil, coord.Config{Servers: "a:1,b/path", SessionTimeout: 7 * time.Second, ConnectTimeout: 8 * time.Second}, "h", "zk.synctime.ms"},
+		{"but false", off + keys, nil, coord.Config{SessionTimeout: 6 * time.Second}, "", "zk.connect zk.sessiontimeout.ms zk.connectiontimeout.ms hostname"},
+		{"nowhere", "hostname=h\n", nil, coord.Config{SessionTimeout: 6 * time.Second}, "", "hostname"},
+		{"flags alone", "", []string{"--zk-connect", "c:3", "--zk-session-timeout", "1s", "--hostname", "g"}, coord.Config{Servers: "c:3", SessionTimeout: time.Second}, "g", ""},
+		{"flags win", keys, []string{"--zk-connect", "c:3", "--hostname", "g"}, coord.Config{Servers: "c:3", SessionTimeout: 7 * time.Second, ConnectTimeout: 8 * time.Second}, "g", ""},
+		{"a flag wins over false", off + keys, []string{"--zk-connect", "c:3"}, coord.Config{Servers: "c:3", SessionTimeout: 7 * time.Second, ConnectTimeout: 8 * time.Second}, "h", ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "server.properties")
+			if err := os.WriteFile(file, []byte(row.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var log bytes.Buffer
+			std := discard()
+			std.Err = &log
+			c, err := brokerConfig(append([]string{"--log-dir", "x", "--config", file, "--log-format", "json"}, row.args...), std)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.ZooKeeper != row.want || c.AdvertisedHost != row.host {
+				t.Errorf("%+v and host %q, want %+v and %q", c.ZooKeeper, c.AdvertisedHost, row.want, row.host)
+			}
+			var notes []string
+			for line := range strings.Lines(log.String()) {
+				var entry struct{ Key string }
+				if err := json.Unmarshal([]byte(line), &entry); err != nil {
+					t.Fatal(err)
+				}
+				notes = append(notes, entry.Key)
+			}
+			if got := strings.Join(notes, " "); got != row.notes {
+				t.Errorf("without effect: %q, want %q", got, row.notes)
+			}
+		})
+	}
+}
+
+// TestBrokerRegisters: the command registers under what the flags say, and another
+// broker with the id is told who has it.
+func TestBrokerRegisters(t *testing.T) {
+	zk := zktest.Start(t, zktest.Embedded)
+	args := func() []string {
+		return []string{"--log-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--broker-id", "3", "--zk-connect", zk.Connect() + "/kafka", "--zk-session-timeout", "2s", "--hostname", "localhost"}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	read, write := io.Pipe()
+	std := discard()
+	std.Err = write
+	ended := make(chan error, 1)
+	go func() {
+		err := runBroker(ctx, args(), std)
+		write.Close()
+		ended <- err
+	}()
+	log := readUntil(t, read, "broker started")
+	if !strings.Contains(log, "broker registered in ZooKeeper") || !strings.Contains(log, "host=localhost") {
+		t.Errorf("its log: %s", log)
+	}
+	go io.Copy(io.Discard, read) // it must not wait for a reader
+	err := runBroker(t.Context(), args(), discard())
+	if err == nil || !strings.Contains(err.Error(), "broker id 3 is taken by the broker at localhost port ") {
+		t.Errorf("a second one: %v", err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// readUntil reads a log up to a text.
+func readUntil(t *testing.T, r io.Reader, text string) string {
+	t.Helper()
+	var log strings.Builder
+	buf := make([]byte, 4096)
+	for !strings.Contains(log.String(), text) {
+		n, err := r.Read(buf)
+		log.Write(buf[:n])
+		if err != nil {
+			t.Fatalf("the broker ended: %v; its log: %s", err, &log)
+		}
+	}
+	return log.String()
 }
 
 // TestBrokerTopicFlags: settings by topic are put together, also from several
@@ -207,7 +307,19 @@ func TestBrokerConfigRefused(t *testing.T) {
 		{"port", "port=70000\n", nil, []string{"line 1", "port", `"70000"`, "65535"}},
 		{"milliseconds", "log.default.flush.interval.ms=1s\n", nil, []string{"line 1", `"1s"`}},
 		{"number", "brokerid=one\n", nil, []string{"line 1", "brokerid", "one"}},
-		{"registration", "enable.zookeeper=true\n", nil, []string{"enable.zookeeper", "--broker-list"}},
+		{"registration nowhere", "\nenable.zookeeper=true\n", nil, []string{"line 2", "enable.zookeeper is true", "zk.connect", "--broker-list"}},
+		{"registration maybe", "enable.zookeeper=yes\n", nil, []string{"line 1", "enable.zookeeper", `"yes"`, "true nor false"}},
+		{"zk.connect", "zk.connect=host:port\n", nil, []string{"line 1", "zk.connect", `"port"`}},
+		{"no zk.connect", "zk.connect=\n", nil, []string{"line 1", "zk.connect", "no server"}},
+		{"session time-out", "zk.connect=h\nzk.sessiontimeout.ms=0\n", nil, []string{"line 2", "zk.sessiontimeout.ms", "0 (milliseconds)", "from 10 to 2147483647"}},
+		{"hostname", "zk.connect=h\nhostname=fe80::1\n", nil, []string{"line 2", "hostname", "fe80::1", "give a host name"}},
+		{"wrong hostname without effect", "enable.zookeeper=false\nhostname=a b\n", nil, []string{"line 2", "hostname", "a b"}},
+		{"hostname flag alone", "", []string{"--log-dir", "x", "--hostname", "h"}, []string{"--hostname", "--zk-connect"}},
+		{"session flag alone", "", []string{"--log-dir", "x", "--zk-session-timeout", "6s"}, []string{"--zk-session-timeout", "--zk-connect"}},
+		{"hostname flag", "", []string{"--log-dir", "x", "--zk-connect", "h:1", "--hostname", "::1"}, []string{"--hostname", "::1", "give a host name"}},
+		{"session flag", "", []string{"--log-dir", "x", "--zk-connect", "h:1", "--zk-session-timeout", "1ms"}, []string{"--zk-session-timeout 1ms", "10ms"}},
+		{"connect time-out flag", "", []string{"--log-dir", "x", "--zk-connect", "h:1", "--zk-connect-timeout", "-1s"}, []string{"--zk-connect-timeout -1s"}},
+		{"ZooKeeper flag", "", []string{"--log-dir", "x", "--zk-connect", "h:1,:2/p"}, []string{"--zk-connect", `":2"`}},
 		{"half a line", "port=\\u12\n", nil, []string{"line 1", "\\uXXXX"}},
 		{"Latin-1", "log.dir=/caf\xe9\n", nil, []string{"line 1", "UTF-8"}},
 		// KAFKA-481: limits that make no sense.
@@ -293,14 +405,7 @@ func TestBrokerRuns(t *testing.T) {
 		ended <- err
 	}()
 	var log strings.Builder
-	buf := make([]byte, 4096)
-	for !strings.Contains(log.String(), "broker started") {
-		n, err := read.Read(buf)
-		log.Write(buf[:n])
-		if err != nil {
-			t.Fatalf("the broker ended: %v; its log: %s", err, &log)
-		}
-	}
+	log.WriteString(readUntil(t, read, "broker started"))
 	stop()
 	if _, err := io.Copy(&log, read); err != nil {
 		t.Fatal(err)
