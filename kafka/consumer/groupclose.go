@@ -83,12 +83,12 @@ func (g *Group) awaitWorkers(ctx context.Context) bool {
 // resign releases all partitions and takes the consumer from the registry. The
 // owners go first: others who see the consumer gone find its partitions free.
 func (g *Group) resign(ctx context.Context) error {
+	m := &g.member
 	err := errors.Join(g.release(ctx, g.ownerships(), true))
-	if s := g.member.session; s != nil {
-		if s.Context().Err() == nil {
-			err = errors.Join(err, g.registry.UnregisterConsumer(ctx, s, g.cfg.Group, g.id))
-		}
-		g.member.resign()
+	g.drop(g.ownerships()) // those that could not be released
+	if s := m.entered; s != nil && s.Context().Err() == nil {
+		err = errors.Join(err, g.releaseDoubtful(ctx, s), g.registry.UnregisterConsumer(ctx, s, g.cfg.Group, g.id))
 	}
+	m.resign()
 	return err
 }

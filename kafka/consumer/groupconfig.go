@@ -23,7 +23,8 @@ const (
 // GroupConfig describes a consumer of a group. Zero fields take the defaults.
 type GroupConfig struct {
 	// ZooKeeper is what the group meets at. Registry is used instead if it is
-	// set: it may be shared with others, and is not closed.
+	// set: it may be shared, but not by two consumers of one group, as ZooKeeper could
+	// not tell them apart; and it is not closed.
 	ZooKeeper coord.Config
 	Registry  *registry.Registry
 
@@ -61,7 +62,7 @@ type GroupConfig struct {
 
 	// RebalanceTries is how many times a rebalance is tried until that is logged as
 	// failed (default 4). It is tried again all the same, for as long as partitions
-	// have no owner. The pauses between tries double up to RebalanceBackoff (default
+	// have no owner. The pauses between tries grow up to RebalanceBackoff (default
 	// 2 s), and each is cut by a random part of up to a half.
 	RebalanceTries   int
 	RebalanceBackoff time.Duration

@@ -30,6 +30,7 @@ func threadID(consumer string, n int) string { return registry.ThreadID(consumer
 // the goroutine that rebalances, and after that to Close.
 type member struct {
 	session   *coord.Session // the one it is registered in; nil: in none
+	entered   *coord.Session // the one it is, or may be, registered in
 	stopLease func()         // ends the proving of that session; nil: it is not proven
 	unfollow  func() bool    // stops listening for its end
 
@@ -129,7 +130,11 @@ func (g *Group) join(ctx context.Context) (*coord.Session, error) {
 		return s, nil
 	}
 	g.leaveSession(ctx)
+	m.entered = s
 	if err := g.registry.RegisterConsumer(ctx, s, g.cfg.Group, g.id, g.subscription); err != nil {
+		if errors.Is(err, coord.ErrExists) {
+			m.entered = nil // the node is another's
+		}
 		return nil, err
 	}
 	m.session = s
@@ -157,7 +162,7 @@ func (m *member) resign() {
 	if m.unfollow != nil {
 		m.unfollow()
 	}
-	m.session, m.unfollow = nil, nil
+	m.session, m.entered, m.unfollow = nil, nil, nil
 }
 
 // keepLease has the session proven from time to time, for as long as partitions are

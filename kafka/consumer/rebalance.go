@@ -73,8 +73,8 @@ func (g *Group) rebalance() bool {
 		g.log.Info("try of a rebalance failed", "try", try, "error", err)
 		if g.awaitNextTry(try) {
 			try++
-		} else {
-			try = 1
+		} else if try = 1; !sleep(g.life, gatherTime) {
+			return false
 		}
 	}
 }
@@ -93,17 +93,17 @@ func (g *Group) awaitNextTry(try int) bool {
 	return false
 }
 
-// backoff returns the pause after the nth try, from 1. It doubles with each, and
-// after the last is the longest: most conflicts are over as soon as the last owner
-// has heard of the change. Chance cuts it by up to a half, so that members that
-// stand in each other's way do not do so again and again.
+// backoff returns the pause after the nth try, from 1. Each is four times as long as
+// the one before, and the one after the last is the longest: most conflicts are over
+// as soon as the last owner has heard of the change. Chance cuts it by up to a half,
+// so that members that stand in each other's way do not do so again and again.
 func (g *Group) backoff(try int) time.Duration {
-	longest := g.cfg.RebalanceBackoff >> max(g.cfg.RebalanceTries-try, 0)
+	longest := g.cfg.RebalanceBackoff >> (2 * max(g.cfg.RebalanceTries-try, 0))
 	longest = max(longest, min(g.cfg.RebalanceBackoff, minPause))
 	return longest/2 + rand.N(longest/2+1)
 }
 
-// minPause is the least of the longest pauses between two tries.
+// minPause is what the first pauses are not shorter than, before chance.
 const minPause = 50 * time.Millisecond
 
 func (g *Group) settled(taken int64, tries int) {

@@ -92,19 +92,19 @@ func (g *Group) release(ctx context.Context, leaving []*ownership, last bool) (u
 		return uncommitted, err
 	}
 	g.log.Info("released", "partitions", len(leaving))
-	g.drop(ctx, leaving)
+	g.drop(leaving)
 	return uncommitted, nil
 }
 
-// forget does what is left to do for partitions that are owned no longer.
+// forget does what is left to do for partitions that are owned no longer. There is
+// nothing to wait for: they may have another owner already.
 func (g *Group) forget(ctx context.Context, lost []*ownership) {
 	if len(lost) == 0 {
 		return
 	}
 	g.stopHandingOut(lost)
-	g.settleAll(ctx, lost)
 	g.flush(ctx, lost, true)
-	g.drop(ctx, lost)
+	g.drop(lost)
 }
 
 // stopHandingOut takes partitions from their streams.
@@ -193,8 +193,9 @@ func (g *Group) releaseNodes(ctx context.Context, leaving []*ownership) error {
 // nothing any more.
 const stopTimeout = 5 * time.Second
 
-// drop takes partitions from the list of those owned, and ends their feeds.
-func (g *Group) drop(ctx context.Context, gone []*ownership) {
+// drop takes partitions from the list of those owned, and ends their feeds, also
+// while the group is being closed: no feed outlives it.
+func (g *Group) drop(gone []*ownership) {
 	g.mu.Lock()
 	for _, o := range gone {
 		delete(g.owned, o.TopicPartition)
@@ -204,7 +205,7 @@ func (g *Group) drop(ctx context.Context, gone []*ownership) {
 	if none {
 		g.member.dropLease()
 	}
-	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, o := range gone {
