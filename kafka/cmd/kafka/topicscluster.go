@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -148,7 +149,7 @@ func (c *topicsCluster) awaitRegistered(ctx context.Context) error {
 			if _, ok := brokers[m.broker]; ok {
 				break
 			}
-			if err != nil {
+			if err := skipBad(err, io.Discard); err != nil {
 				return err
 			}
 			select {
