@@ -40,9 +40,9 @@
 //	snapshot.X       the whole state after transaction X; see snapshot.go
 //
 // X has 16 hexadecimal digits. A snapshot is written, and a new log file begun,
-// after 100,000 transactions or 64 MiB of log. The three newest snapshots are
-// kept, and the log since the oldest, in case one is damaged. At the start the
-// newest good snapshot is read and the log since is replayed:
+// after 100,000 transactions, 64 MiB of log or ten starts. The three newest are
+// kept, and the log since the oldest of them, in case one is damaged. At the
+// start the newest good snapshot is read and the log since is replayed:
 //
 //	crash                              what recovery does
 //	within a write to the log          cuts the torn end off; nobody was told of it
@@ -62,7 +62,8 @@
 //     it succeeds. ZooKeeper does not answer at all.
 //   - A create with a time to live is refused as by a server that has these nodes
 //     switched off, also where ZooKeeper would end on it.
-//   - Children are listed sorted; ZooKeeper's order means nothing.
+//   - Children are listed sorted, and the ephemeral nodes of a session that ends go
+//     sorted; ZooKeeper's orders are those of hash tables.
 //   - Ids of sessions are random. The password of a session is its own secret;
 //     ZooKeeper computes it from the id.
 //   - An expired session ends at the first tick after its time-out, counted from

@@ -162,7 +162,11 @@ func (n *node) wireStat() (w wireStat) {
 	b = appendInt32(b, n.version)
 	b = appendInt32(b, n.cversion*2-int32(len(n.children)))
 	b = appendInt32(b, n.aversion)
-	b = appendInt64(b, n.owner)
+	owner := n.owner
+	if !n.ephemeral() {
+		owner = 0 // a container's is nobody's business
+	}
+	b = appendInt64(b, owner)
 	b = appendInt32(b, int32(len(n.data)))
 	b = appendInt32(b, int32(len(n.children)))
 	appendInt64(b, n.pzxid)

@@ -34,6 +34,7 @@ type store struct {
 	dir  string
 	lock io.Closer
 	log  *txnLog // nil until there is a transaction to write
+	logN int     // log files since the newest snapshot
 	err  error   // of the first write that failed; nothing is written after it (fault B04)
 	logs *slog.Logger
 }
@@ -123,6 +124,7 @@ func (s *store) recover() (*state, error) {
 		if err := s.replay(st, file, base, last); err != nil {
 			return nil, fmt.Errorf("%s: %w", filepath.Base(file.name), err)
 		}
+		s.logN++
 	}
 	// A state that ends before a snapshot that was once good has lost something.
 	if damaged > st.tree.zxid {
@@ -229,6 +231,7 @@ func (s *store) append(t *txn) {
 		if s.log, s.err = createLog(s.fs, s.dir, s.fileName(logPrefix, t.zxid)); s.err != nil {
 			s.err = fmt.Errorf("new log file: %w", s.err)
 		}
+		s.logN++
 	}
 	if s.err == nil {
 		s.log.append(t)
@@ -244,13 +247,19 @@ func (s *store) flush() error {
 	return s.err
 }
 
+// maxLogFiles is how many log files there may be since the newest snapshot. Each
+// start of the server makes one.
+const maxLogFiles = 10
+
 // due reports whether it is time for a snapshot.
 func (s *store) due(txns, bytes int64) bool {
-	return s.log != nil && (s.log.txns >= txns || s.log.safe >= bytes)
+	return s.log != nil && (s.log.txns >= txns || s.log.safe >= bytes || s.logN >= maxLogFiles)
 }
 
-// roll ends the log file, all of which must be flushed.
+// roll ends the log file, all of which must be flushed. A snapshot is to follow,
+// or the end.
 func (s *store) roll() error {
+	s.logN = 0
 	if s.log == nil {
 		return nil
 	}

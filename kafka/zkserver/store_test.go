@@ -438,3 +438,35 @@ func TestRestart(t *testing.T) {
 		t.Errorf("files %v, %v", list, err)
 	}
 }
+
+// TestManyStarts: each start makes a log file, and they do not gather.
+func TestManyStarts(t *testing.T) {
+	fs := vfs.NewMem(nil)
+	var c *client
+	for range 4 * maxLogFiles {
+		s := start(t, Config{DataDir: "/d", fs: fs})
+		if c == nil {
+			c = open(t, s)
+		} else {
+			c = join(t, s, c)
+		}
+		c.must(opCreate, createBody("/n-", "", modePersistentSequential))
+		c.conn.Close()
+		stop(t, s)
+	}
+	s, st, err := openStore(fs, "/d", quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	logs, err := s.list(logPrefix)
+	if err != nil || len(logs) > (keptSnapshots+1)*maxLogFiles {
+		t.Errorf("%d log files, %v", len(logs), err)
+	}
+	if snapshots, err := s.list(snapshotPrefix); err != nil || len(snapshots) != keptSnapshots {
+		t.Errorf("%d snapshots, %v", len(snapshots), err)
+	}
+	if n := len(st.tree.get(rootPath).children); n != 4*maxLogFiles+1 {
+		t.Errorf("%d nodes", n)
+	}
+}

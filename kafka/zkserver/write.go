@@ -39,6 +39,20 @@ func decodeWrite(op opcode, d *decoder) writeRequest {
 	return r
 }
 
+// inMulti returns what a create is within a multi. Which of the opcodes it comes
+// with does not count there, as in ZooKeeper: its flags say whether it makes a
+// container, and only then there is a stat in its result.
+func (r writeRequest) inMulti() writeRequest {
+	switch r.op {
+	case opCreate, opCreate2, opCreateContainer:
+		r.op = opCreate
+		if r.mode == modeContainer {
+			r.op = opCreateContainer
+		}
+	}
+	return r
+}
+
 // decodeMulti reads a multi whose operations are of the kinds that allowed says.
 // Each is behind a header of its op, whether it is the end, and an error that
 // means nothing.
@@ -120,7 +134,7 @@ func (s *Server) write(it item, d *decoder) {
 // those before the one that failed, and "inconsistent" for those behind it.
 func (s *Server) multi(t *txn, c *conn, d *decoder) ([]byte, code) {
 	var all []writeRequest
-	decodeMulti(d, multiWrites, func(op opcode) { all = append(all, decodeWrite(op, d)) })
+	decodeMulti(d, multiWrites, func(op opcode) { all = append(all, decodeWrite(op, d).inMulti()) })
 	if d.err != nil {
 		return nil, codeMarshalling
 	}
