@@ -50,10 +50,9 @@ type member struct {
 func (m *member) watch(ctx context.Context, g *Group) error {
 	m.topics = make(map[string]*registry.Watch)
 	m.doubtful = make(map[TopicPartition]registry.Claim)
-	pull := g.afterFirst()
-	m.standing = append(m.standing, g.registry.WatchConsumers(g.cfg.Group, func([]string) { pull() }))
-	pull = g.afterFirst()
-	m.standing = append(m.standing, g.registry.WatchBrokers(func([]registry.Broker) { pull() }))
+	consumers, brokers := g.afterFirst(), g.afterFirst()
+	m.standing = append(m.standing, g.registry.WatchConsumers(g.cfg.Group, func([]string) { consumers() }))
+	m.standing = append(m.standing, g.registry.WatchBrokers(func([]registry.Broker) { brokers() }))
 	if g.subscription.Wildcard() {
 		pull := g.afterFirst()
 		m.standing = append(m.standing, g.registry.WatchTopics(func([]string) { pull() }))
