@@ -73,7 +73,7 @@ func (r *Registry) RegisterBroker(ctx context.Context, s *coord.Session, b Broke
 		switch {
 		case err != nil:
 			return &BadNodesError{Nodes: []BadNode{{brokerPath(b.ID), err}}}
-		case holder.Creator != b.Creator && !slices.Contains(ownCreators, holder.Creator):
+		case !slices.Contains(ownCreators, holder.Creator):
 			return &TakenError{ID: b.ID, Host: holder.Host, Port: holder.Port}
 		}
 		return nil

@@ -41,7 +41,8 @@ func normalise(expression string) string {
 //     groups, possessive quantifiers (a++), \G \Z \R \X \h \H \e \c \N \u, and
 //     repetitions of more than 1000;
 //   - what Java does not have, or not in all versions: groups with names, scripts
-//     as \p{Greek} (Java writes \p{IsGreek}), a '{' that begins no repetition;
+//     as \p{Greek} (Java writes \p{IsGreek}), a '{' that begins no repetition, which
+//     {2,3} does not either, since its ',' becomes '|';
 //   - what both have and mean differently: classes inside of classes and their
 //     intersection ([a[bc]], [a-z&&[aeiou]], [[:alpha:]]), a class that begins
 //     with ']', digits behind a backslash, \v and \V, the flag U; and the flag i
@@ -77,8 +78,12 @@ func compileWhole(text string) (*regexp.Regexp, error) {
 		return nil, err
 	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
+	var bad *syntax.Error
+	if errors.As(err, &bad) {
+		return nil, fmt.Errorf("%v: %.60q (it must be one of RE2: look-around, back references and possessive quantifiers are not possible)", bad.Code, bad.Expr)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w (it must be one of RE2: look-around, back references and possessive quantifiers are not possible)", err)
+		return nil, err
 	}
 	if weight(parsed) > maxWeight {
 		return nil, errors.New("it repeats too much, or has too many classes, to be matched against every topic")
@@ -243,15 +248,15 @@ func (d *dialect) group() error {
 }
 
 var (
-	repetition = regexp.MustCompile(`^\{[0-9]+(,[0-9]*)?\}`)
+	repetition = regexp.MustCompile(`^\{[0-9]+\}`)
 	caseFlag   = regexp.MustCompile(`\(\?[ms]*i`)
 )
 
-// repetition takes {n}, {n,} or {n,m}.
+// repetition takes {n}. There is no {n,m}, as ',' has become '|'.
 func (d *dialect) repetition() error {
 	found := repetition.FindString(d.rest)
 	if found == "" {
-		return errors.New("'{' that begins no repetition such as {2}: write \\{ for the sign")
+		return errors.New("'{' that begins no repetition such as {2} (there is no {2,3}, as ',' stands for '|'): write \\{ for the sign")
 	}
 	d.rest = d.rest[len(found):]
 	return nil
