@@ -102,7 +102,7 @@ func TestB13ClosedHandle(t *testing.T) {
 	g := newGroupTest(t, zktest.Shared(t, zktest.Embedded), 1, 1)
 	g.produce("t", 0, 1)
 	m := g.join(nil)
-	g.awaitOwners("t", threads(m)...)
+	g.awaitAll("t", 1)
 	at := m.Consumed()
 	m.leave()
 	if _, err := m.streams[0].Next(testContext(t)); !errors.Is(err, consumer.ErrClosed) {

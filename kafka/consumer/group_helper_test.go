@@ -146,12 +146,10 @@ func (g *groupTest) open(change func(*consumer.GroupConfig)) *groupMember {
 	g.Helper()
 	m := &groupMember{test: g, line: g.zk.NewLine()}
 	cfg := consumer.GroupConfig{
-		ZooKeeper:  coord.Config{Servers: m.line.Connect(), SessionTimeout: longSession},
-		Group:      "g",
-		Topics:     map[string]int{"t": 1},
-		AutoCommit: 50 * time.Millisecond,
-		// A handler of these tests never takes long unless it says so.
-		HandoverWait:     10 * time.Second,
+		ZooKeeper:        coord.Config{Servers: m.line.Connect(), SessionTimeout: longSession},
+		Group:            "g",
+		Topics:           map[string]int{"t": 1},
+		AutoCommit:       50 * time.Millisecond,
 		RebalanceBackoff: 200 * time.Millisecond,
 		Logger:           slog.New(slog.NewTextHandler(g.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
@@ -182,7 +180,14 @@ func (g *groupTest) join(change func(*consumer.GroupConfig)) *groupMember {
 // joinHandling is join with a function that handles each message.
 func (g *groupTest) joinHandling(change func(*consumer.GroupConfig), handle func(consumer.GroupMessage)) *groupMember {
 	g.Helper()
-	m := g.open(change)
+	m := g.open(func(c *consumer.GroupConfig) {
+		// What is in hand never is for long, unless the test says so: then nothing is
+		// to come twice on a slow machine either.
+		c.HandoverWait = 10 * time.Second
+		if change != nil {
+			change(c)
+		}
+	})
 	for _, s := range m.streams {
 		m.reading.Go(func() {
 			for {

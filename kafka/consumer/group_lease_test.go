@@ -82,6 +82,7 @@ func TestGroupWaitsForZooKeeper(t *testing.T) {
 		settings := func(c *consumer.GroupConfig) { c.ZooKeeper.SessionTimeout = shortSession }
 		a, b := g.join(settings), g.join(settings)
 		g.awaitOwners("t", threads(a, b)...)
+		g.brokers[0].MayStopBadly = true // it may not be connected again when the test ends
 		zk.Stop()
 		stopped := time.Now()
 		before := g.ledger.total()

@@ -292,9 +292,9 @@ func TestPaperR22NewGroup(t *testing.T) {
 	}
 }
 
-// TestPaperR23AtLeastOnce: after a crash the next owner may repeat messages after the
+// TestPaperR23GroupAtLeastOnce: after a crash the next owner may repeat messages after the
 // last committed offset, and no others; after a clean end none (NetDB'11 §3.3).
-func TestPaperR23AtLeastOnce(t *testing.T) {
+func TestPaperR23GroupAtLeastOnce(t *testing.T) {
 	zktest.EachShared(t, func(t *testing.T, zk *zktest.Cluster) {
 		g := newGroupTest(t, zk, 1, 1)
 		g.produce("t", 0, 100)
@@ -332,9 +332,9 @@ func TestPaperR23AtLeastOnce(t *testing.T) {
 	})
 }
 
-// TestPaperR24OrderInAPartition: messages of a partition come in order, also over a
+// TestPaperR24OrderOverOwners: messages of a partition come in order, also over a
 // change of its owner; between partitions there is none (NetDB'11 §3.3).
-func TestPaperR24OrderInAPartition(t *testing.T) {
+func TestPaperR24OrderOverOwners(t *testing.T) {
 	g := newGroupTest(t, zktest.Shared(t, zktest.Embedded), 2, 4)
 	g.produce("t", 0, 10)
 	stop := g.produceMeanwhile("t", 10)

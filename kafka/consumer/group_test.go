@@ -238,6 +238,7 @@ func TestGroupClaimsAgainWhatIsLost(t *testing.T) {
 	g.produce("t", 0, 5)
 	m := g.join(func(c *consumer.GroupConfig) { c.AutoCommit = -1 })
 	g.awaitAll("t", 5)
+	await(t, "where the group has begun", func() bool { return m.Stats().Commits == 2 })
 	if err := g.zkc.Delete(testContext(t), "/consumers/g/owners/t/0-1", -1); err != nil {
 		t.Fatal(err)
 	}
