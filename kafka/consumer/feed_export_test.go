@@ -35,7 +35,7 @@ func (f *feed) Stats() Stats                    { return f.stats() }
 func (f *feed) Revoke()                         { f.revoke() }
 func (f *feed) Settle(ctx context.Context) bool { return f.settle(ctx) }
 func (f *feed) Stop(ctx context.Context) error  { return f.stop(ctx) }
-func (f *feed) Seek(offset int64)               { f.seek(offset) }
+func (f *feed) SeekTo(offset int64)             { f.seek(offset) }
 func (f *feed) Move(addr string)                { f.move(addr) }
 
 // Waiting reports whether the feed has something for its stream.

@@ -114,7 +114,7 @@ func TestErrorsOfAPartition(t *testing.T) {
 			}
 			stopFeed(t, o)
 			if c.beyond >= 0 {
-				feed.Seek(c.beyond)
+				feed.SeekTo(c.beyond)
 				if m := next(t, s); string(m.Payload) != string(numbered(c.number)) || m.Offset != c.beyond {
 					t.Errorf("%s: after a seek: %q at offset %d", c.name, m.Payload, m.Offset)
 				}
@@ -160,7 +160,7 @@ func TestErrorThatIsNotWantedAnyMore(t *testing.T) {
 	fail := func(c *consumer.FeedConfig) { c.Failed, c.ErrorEvery = errors.ErrUnsupported, time.Hour }
 	feed := startFeed(t, s, f.addr, 0, fail)
 	await(t, "the error", feed.Waiting)
-	feed.Seek(0)
+	feed.SeekTo(0)
 	if m := next(t, s); m.Offset != 0 {
 		t.Errorf("offset %d", m.Offset)
 	}
@@ -300,7 +300,7 @@ func TestB10MessageTooLargeForAGroup(t *testing.T) {
 			if !errors.Is(e, consumer.ErrTooLarge) || !strings.Contains(e.Error(), "900009 bytes at offset") {
 				t.Errorf("error %v", e)
 			}
-			feed.Seek(e.Offset + int64(message.EntrySize(n)))
+			feed.SeekTo(e.Offset + int64(message.EntrySize(n)))
 			continue
 		}
 		if m := next(t, s); len(m.Payload) != n {

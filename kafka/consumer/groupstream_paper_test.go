@@ -125,7 +125,7 @@ func TestPaperR15GroupRewind(t *testing.T) {
 		if lost < 5 && len(sink[i])%150 == 149 {
 			lost++
 			sink[i] = sink[i][:flushed[i]]
-			feeds[i].Seek(checkpoint[i])
+			feeds[i].SeekTo(checkpoint[i])
 		}
 	}
 	for i := range sink {
@@ -139,7 +139,7 @@ func TestPaperR15GroupRewind(t *testing.T) {
 	if m, err := s.Next(endedAfter(t, 10*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("at the end: %q, %v", m.Payload, err)
 	}
-	feeds[1].Seek(0)
+	feeds[1].SeekTo(0)
 	for i := range n {
 		if m := next(t, s); m.Broker != 1 || string(m.Payload) != string(numbered(i)) {
 			t.Fatalf("%q of partition %d, want number %d of 1", m.Payload, m.Broker, i)

@@ -180,6 +180,7 @@ func TestBusyPartitionStarvesNone(t *testing.T) {
 	startFeed(t, s, busy.addr, 0, fetchBytes(1000))
 	f := startFeed(t, s, slow.addr, 1, nil)
 	for i := range 20 {
+		next(t, s) // of the busy one: the slow one's last message is done with
 		slow.append(encode(i, 1, numbered))
 		await(t, "the message", f.Waiting)
 		for waited := 0; next(t, s).Broker != 1; waited++ {
@@ -337,7 +338,7 @@ func TestGroupSeek(t *testing.T) {
 			}
 		}
 		inHand := string(m.Payload)
-		feed.Seek(offset(to))
+		feed.SeekTo(offset(to))
 		if feed.Consumed() != offset(to) {
 			t.Errorf("consumed up to %d after a seek to %d", feed.Consumed(), offset(to))
 		}
@@ -352,14 +353,14 @@ func TestGroupSeek(t *testing.T) {
 		if m.Offset != offset(to) || string(m.Payload) != string(numbered(to)) {
 			t.Errorf("after a seek to %d: %q at %d", offset(to), m.Payload, m.Offset)
 		}
-		feed.Seek(0)
+		feed.SeekTo(0)
 	}
 	// From the end of the log, where the broker holds a request back.
-	feed.Seek(int64(len(log)))
+	feed.SeekTo(int64(len(log)))
 	if m, err := s.Next(endedAfter(t, 10*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("at the end: %q, %v", m.Payload, err)
 	}
-	feed.Seek(0)
+	feed.SeekTo(0)
 	if m := next(t, s); m.Offset != 0 {
 		t.Errorf("offset %d", m.Offset)
 	}

@@ -87,7 +87,7 @@ func BenchmarkGroupStream(b *testing.B) {
 			if inLog += got; inLog >= n*from {
 				inLog = 0
 				for _, f := range feeds {
-					f.Seek(0)
+					f.SeekTo(0)
 				}
 			}
 		}

@@ -100,13 +100,13 @@ func (m *model) backFromHand() {
 // where there can be none only the end of the context.
 func (m *model) call(rt *rapid.T, chunk bool) {
 	m.backFromHand()
-	any := false
+	some := false
 	for _, o := range m.owned {
-		any = any || !o.revoked && o.lease.Load() && o.next < len(o.want)
+		some = some || !o.revoked && o.lease.Load() && o.next < len(o.want)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if !any {
+	if !some {
 		ctx = endedContext()
 	}
 	var id int32
@@ -134,7 +134,7 @@ func (m *model) call(rt *rapid.T, chunk bool) {
 			rt.Fatalf("after the close: %v, %v", got, err)
 		}
 		return
-	case !any:
+	case !some:
 		if !errors.Is(err, context.Canceled) {
 			rt.Fatalf("feed %d: %v, %v, where there is nothing to hand out", id, got, err)
 		}
@@ -223,7 +223,7 @@ func TestHandingOutProperty(t *testing.T) {
 					return
 				}
 				offset := rapid.SampledFrom(want).Draw(rt, "message").offset
-				o.feed.Seek(offset)
+				o.feed.SeekTo(offset)
 				o.next, o.done = m.at(offset), m.at(offset)
 				if m.hand == o {
 					m.handDone = o.done
@@ -245,7 +245,7 @@ func TestHandingOutProperty(t *testing.T) {
 // message is handed out once, in order, never while another has one of the same
 // partition in hand, and never is more consumed than the application is done with.
 func TestPartitionsThatChangeTheirStream(t *testing.T) {
-	const partitions, streams, n = 4, 3, 3000
+	const partitions, streams, n = 4, 3, 20_000
 	rng := testRand(t)
 	log := encode(0, n, numbered)
 	var offsets [n + 1]int64
@@ -324,7 +324,8 @@ func TestPartitionsThatChangeTheirStream(t *testing.T) {
 		ids[p] = int32(p)
 		claim(p, 0)
 	}
-	for ctx.Err() == nil {
+	handovers := 0
+	for ; ctx.Err() == nil; handovers++ {
 		p := rng.IntN(partitions)
 		if rng.IntN(4) == 0 {
 			leases[p].Store(false)
@@ -348,6 +349,7 @@ func TestPartitionsThatChangeTheirStream(t *testing.T) {
 	}
 	cancel()
 	readers.Wait()
+	t.Logf("%d times handed over", handovers)
 	if left.Load() != 0 {
 		t.Errorf("%d messages were not handed out", left.Load())
 	}
