@@ -18,6 +18,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.Runner{M: m}) }
 // patience bounds every wait of a test for something that should come at once.
 const patience = 20 * time.Second
 
+// sessionTimeout is longer than any test cuts a line, and short enough that a
+// session whose end was missed is found out by its pings.
+const sessionTimeout = 15 * time.Second
+
 // member is a client of a test, with the session it has.
 type member struct {
 	*registry.Registry
@@ -28,12 +32,8 @@ type member struct {
 // join makes a member with a line of its own, closed at the end of the test.
 func join(t *testing.T, c *zktest.Cluster) *member {
 	t.Helper()
-	return joinBy(t, c.NewLine(), time.Minute)
-}
-
-func joinBy(t *testing.T, line *zktest.Line, timeout time.Duration) *member {
-	t.Helper()
-	client, err := coord.Connect(t.Context(), coord.Config{Servers: line.Connect(), SessionTimeout: timeout, ConnectTimeout: patience, RequestTimeout: patience})
+	line := c.NewLine()
+	client, err := coord.Connect(t.Context(), coord.Config{Servers: line.Connect(), SessionTimeout: sessionTimeout, ConnectTimeout: patience, RequestTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}

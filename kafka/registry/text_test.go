@@ -152,7 +152,7 @@ func TestSubscriptionRead(t *testing.T) {
 		"*2*a|b":                         {"a": 2, "b": 2},
 		"*2*":                            {},
 		"*1**":                           nil, // no expression
-		"!3!b|c|d":                       {"a": 3},
+		"!3!b|c|d":                       {"a": 3, `a"`: 3},
 		"!1!":                            {"a": 1, "b": 1, "c": 1, "d": 1, `a"`: 1},
 		"!1!!":                           {"a": 1, "b": 1, "c": 1, "d": 1, `a"`: 1},
 	} {
@@ -212,7 +212,7 @@ func TestSubscriptionRefused(t *testing.T) {
 		"*1!a":                   "streams",
 		"!1*a":                   "streams",
 		"*1*(":                   "missing",
-		"*1*\x00":                "control character",
+		"*1*a\x00b":              "control character",
 		strings.Repeat(" ", 2e6): "bytes",
 	} {
 		if s, err := registry.ParseSubscription(text); err == nil || !strings.Contains(err.Error(), says) {

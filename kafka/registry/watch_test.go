@@ -62,7 +62,7 @@ func TestWatchBrokers(t *testing.T) {
 		var all, single seen
 		w := watcher.WatchBrokers(func(b []registry.Broker) { all.tell(b) })
 		defer w.Close()
-		s := watcher.WatchBroker(2, func(b registry.Broker, ok bool) { single.tell(fmt.Sprint(b.Addr(), ok)) })
+		s := watcher.WatchBroker(2, func(b registry.Broker, ok bool) { single.tell(fmt.Sprintf("%s %v", b.Addr(), ok)) })
 		defer s.Close()
 		ready(t, w)
 		ready(t, s)
@@ -185,6 +185,7 @@ func TestWatchClosed(t *testing.T) {
 			t.Errorf("closed: %v", err)
 		}
 		watcher.line.Mend()
+		eventually(t, "a connection", func() bool { return watcher.session.OutOfTouch() == 0 })
 		watcher.close(t)
 		late := watcher.WatchBrokers(func([]registry.Broker) {})
 		if err := late.Ready(ctx); !errors.Is(err, coord.ErrClosed) {
