@@ -200,7 +200,10 @@ func (a groupsAction) addPartitions(ctx context.Context, g *groupState, topics [
 		}
 		for _, p := range partitions {
 			id := partitionID{t, p}
-			registered[id], known[id] = true, known[id]
+			registered[id] = true
+			if _, ok := known[id]; !ok {
+				known[id] = progress{}
+			}
 		}
 	}
 	states, err := brokerStates(ctx, a.connect, brokers, topics...)
