@@ -36,6 +36,7 @@ const (
 	codeInvalidACL              = -114
 	codeAuthFailed              = -115
 	codeSessionMoved            = -118
+	codeNoWatcher               = -121
 )
 
 // Types of events.

@@ -126,12 +126,15 @@ func (a *arguments) acl(body zktest.Fields) zktest.Fields {
 	return body
 }
 
+// noCommand is no request of the protocol.
+const noCommand zktest.Op = -1
+
 // request returns what a command sends. A "w" at the end of those that read sets a
 // watch.
 func request(command string, a *arguments) (op zktest.Op, body zktest.Fields, err error) {
 	op, body = build(command, a)
 	switch {
-	case op == 0:
+	case op == noCommand:
 		return 0, nil, fmt.Errorf("no command %q", command)
 	case a.err != nil:
 		return 0, nil, a.err
@@ -191,7 +194,7 @@ func build(command string, a *arguments) (zktest.Op, zktest.Fields) {
 		n := a.number(0)
 		return zktest.Op(n), zktest.Fields(a.next())
 	}
-	return 0, nil
+	return noCommand, nil
 }
 
 func buildCreate(command string, a *arguments) (zktest.Op, zktest.Fields) {
