@@ -74,22 +74,41 @@ func open(t testing.TB, s *Server) *client {
 // join makes a connection for the session of another client.
 func join(t testing.TB, s *Server, from *client) *client {
 	t.Helper()
-	c := &client{t: t, conn: dial(t, s)}
+	c, err := tryJoin(t, s, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// tryJoin is join for when the connection may be dropped at once.
+func tryJoin(t testing.TB, s *Server, from *client) (*client, error) {
+	c := &client{t: t}
+	var err error
+	if c.conn, err = net.Dial("tcp", s.Addr().String()); err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { c.conn.Close() })
+	if err := c.conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		return nil, err
+	}
 	b := appendInt64(appendInt32(make([]byte, 4), int32(0)), 0)
 	b = appendInt32(b, int32(from.timeout.Milliseconds()))
 	b = appendBool(appendBuffer(appendInt64(b, from.id), from.password), false)
-	c.write(endFrame(b))
+	if _, err := c.conn.Write(endFrame(b)); err != nil {
+		return nil, err
+	}
 	frame, err := c.readFrame()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	d := decoder{b: frame}
 	d.int32()
 	c.timeout, c.id, c.password = time.Duration(d.int32())*time.Millisecond, d.int64(), d.buffer()
 	if d.bool(); d.err != nil || len(c.password) != passwordBytes {
-		t.Fatalf("answer to the handshake: %x", frame)
+		return nil, fmt.Errorf("answer to the handshake: %x", frame)
 	}
-	return c
+	return c, nil
 }
 
 func dial(t testing.TB, s *Server) net.Conn {
