@@ -51,6 +51,7 @@ func (b *b13Client) watches(t *testing.T, value string) {
 // the same, its nodes never vanish, and watches fire on the next change (fault
 // B13).
 func TestB13ShortCut(t *testing.T) {
+	t.Parallel()
 	zktest.EachShared(t, func(t *testing.T, cl *zktest.Cluster) {
 		b := newB13Client(t, cl)
 		s := session(t, b.Client)
@@ -77,6 +78,7 @@ func TestB13ShortCut(t *testing.T) {
 // are there again within two time-outs after it is back, in a new session, and
 // the old one is known to be over before (fault B13).
 func TestB13LongCut(t *testing.T) {
+	t.Parallel()
 	zktest.EachShared(t, func(t *testing.T, cl *zktest.Cluster) {
 		b := newB13Client(t, cl)
 		s := session(t, b.Client)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -127,7 +128,7 @@ func (s *Session) judge(err error, e effect) (_ error, again bool) {
 		// the session has been taken away from.
 		s.hangUp()
 		return nil, e != proof
-	case errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrClosing):
+	case lost(err):
 		if gone := s.gone(); gone != nil {
 			return inDoubt(e, gone), false
 		}
@@ -141,6 +142,13 @@ func (s *Session) judge(err error, e effect) (_ error, again bool) {
 		s.end(ErrExpired)
 	}
 	return err, false
+}
+
+// lost reports whether an error means that the connection was lost before the
+// answer. The one that was being written as it broke has the network's own.
+func lost(err error) bool {
+	var broken net.Error
+	return errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrClosing) || errors.As(err, &broken)
 }
 
 // inDoubt adds to the error of a change that its answer is missing.

@@ -107,7 +107,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 func (c *Client) sessionAfter(ctx context.Context, last *Session) (*Session, error) {
 	for {
 		c.mu.Lock()
-		s, changed, closed, lastErr := c.live, c.changed, c.closed, c.lastErr
+		s, changed, closed := c.live, c.changed, c.closed
 		c.mu.Unlock()
 		if closed {
 			return nil, ErrClosed
@@ -118,7 +118,7 @@ func (c *Client) sessionAfter(ctx context.Context, last *Session) (*Session, err
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, waitError(ctx, "no session", lastErr)
+			return nil, waitError(ctx, "no session", c.lastTried())
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 // TestCloseInTime: Close returns in a few seconds whatever the server does, and
 // says what was not done.
 func TestCloseInTime(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		away func(cl *zktest.Cluster)
 		want string
@@ -47,6 +48,7 @@ func TestCloseInTime(t *testing.T) {
 // TestCloseWithSlowFunction: a function that does not return holds Close up for a
 // few seconds only, and is named.
 func TestCloseWithSlowFunction(t *testing.T) {
+	t.Parallel()
 	f := newFake(t, nil)
 	c := connectOnly(t, f.config())
 	called, goOn := make(chan bool), make(chan bool)
@@ -69,6 +71,7 @@ func TestCloseWithSlowFunction(t *testing.T) {
 // TestCloseInConnect: a client whose Connect has failed leaves nothing behind,
 // which the check for goroutines at the end of the tests would find.
 func TestCloseInConnect(t *testing.T) {
+	t.Parallel()
 	f := newFake(t, func(f *fakeServer) {
 		f.shake = func(int64, int) ([]byte, bool) { return nil, true }
 	})

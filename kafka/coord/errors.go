@@ -71,7 +71,6 @@ var refusals = map[error]error{
 	zk.ErrNotEmpty:       ErrNotEmpty,
 	zk.ErrSessionExpired: ErrExpired,
 	zk.ErrInvalidPath:    ErrArgument,
-	zk.ErrShortBuffer:    ErrArgument,
 }
 
 // refusal returns the error of this package for one of the library.

@@ -96,6 +96,14 @@ func wantErr(t testing.TB, what string, err, want error) {
 	}
 }
 
+// wantRead checks that a node can be read.
+func wantRead(t testing.TB, c *coord.Client, path string) {
+	t.Helper()
+	if _, _, err := c.Get(testContext(t), path); err != nil {
+		t.Error(err)
+	}
+}
+
 // wantValue checks a node's value.
 func wantValue(t testing.TB, c *coord.Client, path, want string) {
 	t.Helper()

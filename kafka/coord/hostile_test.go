@@ -54,6 +54,7 @@ func TestNotZooKeeper(t *testing.T) {
 // left after a part of the session's time-out; the library alone would wait for
 // several times it.
 func TestSilentServer(t *testing.T) {
+	t.Parallel()
 	f := newFake(t, func(f *fakeServer) {
 		f.shake = func(asked int64, connection int) ([]byte, bool) {
 			if connection == 1 {
@@ -74,6 +75,7 @@ func TestSilentServer(t *testing.T) {
 
 // TestOtherSession: a session is taken up again as the one that it was.
 func TestOtherSession(t *testing.T) {
+	t.Parallel()
 	f := newFake(t, func(f *fakeServer) {
 		f.shake = func(asked int64, connection int) ([]byte, bool) {
 			switch connection {

@@ -29,7 +29,7 @@ func (c *Client) keepSession() {
 			pause.reset()
 			continue
 		}
-		pause.wait(c.ctx, min(maxBackoff, s.asked()/4))
+		pause.wait(c.ctx, min(maxBackoff, s.asked()/20))
 	}
 }
 

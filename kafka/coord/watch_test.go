@@ -111,6 +111,7 @@ func TestWatch(t *testing.T) {
 
 // TestWatchMissesNothing: whatever breaks, the last state comes.
 func TestWatchMissesNothing(t *testing.T) {
+	t.Parallel()
 	zktest.EachShared(t, func(t *testing.T, cl *zktest.Cluster) {
 		c := connect(t, coord.Config{Servers: cl.Connect(), SessionTimeout: 2 * time.Second, RequestTimeout: patience})
 		other := connect(t, coord.Config{Servers: cl.Direct()})
@@ -259,6 +260,7 @@ func TestSetWatches(t *testing.T) {
 // TestWatchDoesNotSpin: a server that refuses what a watch asks for is asked
 // again after pauses.
 func TestWatchDoesNotSpin(t *testing.T) {
+	t.Parallel()
 	f := newFake(t, func(f *fakeServer) {
 		f.answer = func(r fakeRequest) (int32, []byte, bool) {
 			const noAuth = -102
