@@ -123,8 +123,9 @@ const flushGrace = time.Second
 // Close ends the server: it takes no more connections, carries out what has
 // arrived, sends the answers, for at most a second and half of the time that
 // ctx leaves, and closes the data folder. Sessions and their ephemeral nodes are
-// kept there, as ZooKeeper does: they end when nobody comes back for them.
-// Further calls wait for the first one and return its result.
+// kept there, as ZooKeeper does: they end when nobody comes back for them. When
+// the disk does not answer within ctx, the error says so, and the folder is closed
+// when it does. Further calls wait for the first one and return its result.
 func (s *Server) Close(ctx context.Context) error {
 	s.closeOnce.Do(func() {
 		s.closeErr = s.shutDown(ctx)
@@ -143,7 +144,19 @@ func (s *Server) shutDown(ctx context.Context) error {
 	s.mu.Unlock()
 	errs := []error{s.listener.Close()}
 	close(s.stop)
-	<-s.coreDone // it waits for nothing but the disk
+	select {
+	case <-s.coreDone: // it waits for nothing but the disk
+	case <-ctx.Done():
+		s.abortAll()
+		go func() { // for as long as the disk takes
+			<-s.coreDone
+			s.tasks.Wait()
+			if err := s.closeStore(); err != nil {
+				s.log.Error("data folder closed late", "data_dir", s.cfg.DataDir, "error", err)
+			}
+		}()
+		return fmt.Errorf("the disk has not taken the transaction log in %s, which stays open until it has: %w", s.cfg.DataDir, ctx.Err())
+	}
 	s.mu.Lock()
 	for c := range s.conns {
 		c.out.push(outgoing{last: true})

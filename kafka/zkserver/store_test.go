@@ -2,6 +2,7 @@ package zkserver
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -469,4 +470,36 @@ func TestManyStarts(t *testing.T) {
 	if n := len(st.tree.get(rootPath).children); n != 4*maxLogFiles+1 {
 		t.Errorf("%d nodes", n)
 	}
+}
+
+// TestCloseWithADiskThatHangs: Close does not wait longer than it may.
+func TestCloseWithADiskThatHangs(t *testing.T) {
+	fs := vfs.NewMem(nil)
+	s, err := Start(t.Context(), Config{Listen: "127.0.0.1:0", DataDir: "/d", fs: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := open(t, s)
+	reached, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	fs.SetHook(func(op vfs.Op) error {
+		if op.Kind == vfs.OpSync {
+			once.Do(func() { close(reached) })
+			<-release
+		}
+		return nil
+	})
+	c.send(opCreate, createBody("/n", "", 0))
+	<-reached
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := s.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "/d") {
+		t.Errorf("%v", err)
+	}
+	c.ended()
+	close(release)
+	eventually(t, "the folder is closed", func() bool {
+		locked, err := fs.Locked("/d/" + lockName)
+		return err == nil && !locked
+	})
 }
