@@ -147,11 +147,6 @@ func (r *raw) set(p, data string) {
 	r.code(codeOK, zktest.OpSetData, zktest.Fields{}.String(r.path(p)).Buffer([]byte(data)).Int(-1))
 }
 
-func (r *raw) sync() {
-	r.t.Helper()
-	r.code(codeOK, zktest.OpSync, zktest.Fields{}.String("/"))
-}
-
 // closeSession ends the session, and then the server the connection.
 func (r *raw) closeSession() {
 	r.t.Helper()

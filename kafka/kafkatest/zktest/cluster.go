@@ -122,6 +122,11 @@ func (c *Cluster) newLine(chroot string) *Line {
 	}
 	l.chroot = chroot
 	l.fail = func(err error) { c.t.Helper(); c.t.Fatal(err) }
+	c.t.Cleanup(func() {
+		if err := c.servers.removeLine(l); err != nil {
+			c.t.Errorf("proxies: %v", err)
+		}
+	})
 	return l
 }
 

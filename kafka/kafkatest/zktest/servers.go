@@ -162,18 +162,11 @@ func (v *servers) end(i int, how func(node) error) error {
 	return errors.Join(append(errs, v.tellLines())...)
 }
 
-// close kills what runs and ends all lines.
+// close kills what runs. The lines have ended before.
 func (v *servers) close() error {
 	var errs []error
 	for i := range v.nodes {
 		errs = append(errs, v.end(i, node.kill))
-	}
-	v.mu.Lock()
-	lines := v.lines
-	v.lines = nil
-	v.mu.Unlock()
-	for _, l := range lines {
-		errs = append(errs, l.close())
 	}
 	return errors.Join(errs...)
 }

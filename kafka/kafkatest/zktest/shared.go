@@ -68,11 +68,7 @@ func Shared(t testing.TB, kind Kind) *Cluster {
 	}
 	c := &Cluster{Kind: kind, t: t, servers: v, shared: true}
 	c.open(chroot)
-	line := c.Line
 	t.Cleanup(func() {
-		if err := v.removeLine(line); err != nil {
-			t.Errorf("proxies: %v", err)
-		}
 		if t.Failed() {
 			t.Logf("shared ZooKeeper (%v): %s", kind, v.logs())
 		}
