@@ -94,12 +94,14 @@ func (s *Session) dial(network, addr string, _ time.Duration) (net.Conn, error) 
 	return l, nil
 }
 
-// learn looks how the last connection has ended.
+// learn looks how the last connection has ended, once for each.
 func (s *Session) learn(d *dialing) {
 	s.mu.Lock()
 	last := s.link
+	s.link = nil
 	s.mu.Unlock()
 	if last == nil {
+		d.hungUp = false
 		return
 	}
 	// Whoever the library has left it to, it is not used any more.

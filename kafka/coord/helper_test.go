@@ -52,7 +52,9 @@ func connectOnly(t testing.TB, cfg coord.Config) *coord.Client {
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = patience
 	}
-	cfg.Logger = logTo(t)
+	if cfg.Logger == nil {
+		cfg.Logger = logTo(t)
+	}
 	c, err := coord.Connect(testContext(t), cfg)
 	if err != nil {
 		t.Fatal(err)

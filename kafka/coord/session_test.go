@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -356,4 +358,38 @@ func TestOnSessionSlow(t *testing.T) {
 	if s := <-told; s != third {
 		t.Errorf("told of session %#x, not %#x", s.ID(), third.ID())
 	}
+}
+
+// TestRefusedConnections: a client whose connection was lost and that is refused
+// again and again pauses between its attempts.
+func TestRefusedConnections(t *testing.T) {
+	t.Parallel()
+	cl := zktest.Start(t, zktest.Embedded)
+	var failed atomic.Int64
+	c := connect(t, coord.Config{Servers: cl.Connect(), SessionTimeout: 5 * time.Second, Logger: slog.New(countingHandler{&failed})})
+	must(t, c.Put(testContext(t), "/a", nil)) // the connection has been good for something
+	s := session(t, c)
+	cl.Cut()
+	eventually(t, "attempts", func() bool { return failed.Load() > 0 && s.OutOfTouch() > time.Second })
+	cl.Mend()
+	must(t, c.Put(testContext(t), "/a", nil))
+	if n := failed.Load(); n > 100 {
+		t.Errorf("%d attempts to connect failed while there was no connection for a second or so", n)
+	}
+}
+
+// countingHandler counts what is logged of failed connections.
+type countingHandler struct{ n *atomic.Int64 }
+
+func (h countingHandler) Enabled(context.Context, slog.Level) bool { return true }
+func (h countingHandler) WithAttrs([]slog.Attr) slog.Handler       { return h }
+func (h countingHandler) WithGroup(string) slog.Handler            { return h }
+func (h countingHandler) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if strings.Contains(a.Value.String(), "failed to connect") {
+			h.n.Add(1)
+		}
+		return true
+	})
+	return nil
 }
