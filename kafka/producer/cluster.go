@@ -118,6 +118,8 @@ type Cluster struct {
 
 	// Of messages that no producer counts.
 	refused, dropped atomic.Int64
+	// roomWaiters counts those who wait for room at any broker.
+	roomWaiters atomic.Int64
 
 	mu        sync.Mutex // guards all up to the blank line; taken before that of a producer
 	closed    bool       // no producer is made any more
@@ -296,7 +298,13 @@ func (c *Cluster) partitionsFound(t *topicRoute, counts map[int32]int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t.counts = counts
-	t.route.Store(c.makeRoute(t))
+	old, route := t.route.Load(), c.makeRoute(t)
+	t.moving.Add(1) // until those that are to be first have been counted
+	t.route.Store(route)
+	if old != nil {
+		c.leavePartitions(t, old, route)
+	}
+	t.moving.Add(-1)
 	if !t.known {
 		t.known = true
 		topics := make(map[string]*topicRoute, len(*c.topics.Load())+1)
@@ -308,6 +316,21 @@ func (c *Cluster) partitionsFound(t *topicRoute, counts map[int32]int32) {
 		close(t.ready)
 	}
 	c.broadcast()
+}
+
+// leavePartitions takes messages of a topic away from brokers that have fewer
+// partitions of it than before: the registry of topics may know first that a broker
+// has gone. mu is held.
+func (c *Cluster) leavePartitions(t *topicRoute, old, now *route) {
+	for k := range old.spans {
+		s := &old.spans[k]
+		if s.member == nil || now.partitionsAt(s.broker) >= s.n {
+			continue
+		}
+		if p := s.member.p.Load(); p != nil {
+			c.moveOn(p.takeUnwritten(func(topic []byte, _ bool) bool { return string(topic) == t.name }))
+		}
+	}
 }
 
 // retire ends the producer of a broker that has gone, in the background: what is

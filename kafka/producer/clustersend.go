@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"kafkalab/kafka/message"
 )
@@ -28,7 +29,6 @@ func (e *NoBrokerError) Error() string {
 var (
 	errNoBrokers = errors.New("no broker is registered: start one")
 	errOvertake  = errors.New("messages with keys are on their way from a broker that has gone")
-	errMoving    = errors.New("too many messages are on their way from brokers that have gone")
 	errNoneUp    = errors.New("no broker can be reached")
 )
 
@@ -58,7 +58,7 @@ func (c *Cluster) Send(ctx context.Context, topic string, key []byte, payloads .
 	if err == nil {
 		refused, err = c.send(&r, topic, payloads)
 	}
-	r.close()
+	c.doneWaiting(&r)
 	if errors.Is(err, errDrop) {
 		c.dropped.Add(int64(refused))
 		return nil
@@ -99,6 +99,10 @@ func (c *Cluster) send(r *room, topic string, payloads [][]byte) (refused int, e
 		case errors.Is(err, errRetired):
 			c.awaitRoutes()
 		case errors.Is(err, errDown):
+		case errors.Is(err, errBusy):
+			if err := c.awaitRoom(r, t); err != nil {
+				return refused, err
+			}
 		case errors.As(err, new(unwrittenError)) && r.ctx.Err() == nil && tries < maxLooks-1:
 			tries++
 		default:
@@ -221,17 +225,11 @@ func (c *Cluster) whyDown(rt *route) error {
 
 // await waits, as the policy has it, until the obstacle may have gone.
 func (c *Cluster) await(r *room, t *topicRoute, why error) error {
-	return c.awaitUntil(r, why, func() bool { return c.obstacle(r, t, t.route.Load()) == nil })
-}
-
-func (c *Cluster) awaitUntil(r *room, why error, gone func() bool) error {
-	policy := c.cfg.QueueFull
-	switch {
-	case r.moved:
-		policy = QueueWait
-	case policy == QueueError:
+	policy := c.policy(r)
+	switch policy {
+	case QueueError:
 		return fmt.Errorf("%w: %w", ErrQueueFull, why)
-	case policy == QueueDrop:
+	case QueueDrop:
 		return errDrop
 	}
 	for {
@@ -239,7 +237,7 @@ func (c *Cluster) awaitUntil(r *room, why error, gone func() bool) error {
 		switch {
 		case c.closing.Load() && !r.moved:
 			return ErrClosed
-		case gone():
+		case c.obstacle(r, t, t.route.Load()) == nil:
 			return nil
 		}
 		if r.limited == nil {
@@ -266,42 +264,84 @@ func (c *Cluster) awaitUntil(r *room, why error, gone func() bool) error {
 // sendTo sends to the broker that was chosen. Messages without keys go to another
 // one if it has no room.
 func (c *Cluster) sendTo(r *room, t *topicRoute, rt *route, chosen target, payloads [][]byte) (refused int, err error) {
+	r.topic, r.route = t, rt
 	others := !r.keyed && len(rt.spans) > 1
 	r.leave = others && (c.cfg.writesInSend() || rt.anyUp())
 	r.try = others && !c.cfg.writesInSend()
 	refused, err = c.attempt(r, t, chosen, payloads)
-	if r.try && refused > 0 && errors.Is(err, errBusy) {
-		first := rand.IntN(rt.total)
-		for k := range rt.spans {
-			s := &rt.spans[(first+k)%len(rt.spans)]
-			if s == chosen.span || !s.up() {
-				continue
-			}
+	if !r.try {
+		return refused, err
+	}
+	first := rand.IntN(len(rt.spans))
+	for k := range rt.spans {
+		if refused == 0 || !errors.Is(err, errBusy) {
+			break
+		}
+		if s := &rt.spans[(first+k)%len(rt.spans)]; s != chosen.span && s.up() {
 			payloads = payloads[len(payloads)-refused:]
 			refused, err = c.attempt(r, t, rt.at(s.first+rand.IntN(s.n)), payloads)
-			if refused == 0 || !errors.Is(err, errBusy) {
-				return refused, err
-			}
 		}
-		r.try = false
-		payloads = payloads[len(payloads)-refused:]
-		refused, err = c.attempt(r, t, chosen, payloads)
-	}
-	if refused > 0 && errors.Is(err, errBusy) {
-		// No producer may be made for it yet.
-		if err := c.awaitUntil(r, errMoving, c.mayMake); err != nil {
-			return refused, err
-		}
-		return refused, errRetired // choose again
 	}
 	return refused, err
 }
 
-// mayMake reports whether producers may be made.
-func (c *Cluster) mayMake() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.closed || c.moveBytes < c.maxMoving()
+// awaitRoom waits, as the policy has it, until there may be room at a broker of the
+// topic. The first time it only makes sure that no change is missed from then on.
+func (c *Cluster) awaitRoom(r *room, t *topicRoute) error {
+	policy := c.policy(r)
+	switch policy {
+	case QueueError:
+		return fmt.Errorf("send to %s: no broker has room: %w", t.name, ErrQueueFull)
+	case QueueDrop:
+		return errDrop
+	}
+	if r.change == nil {
+		c.roomWaiters.Add(1)
+		r.change = c.change()
+		return nil
+	}
+	if policy == QueueWaitAtMost && r.limited == nil {
+		r.limited, r.cancel = context.WithTimeout(r.ctx, c.cfg.QueueTimeout)
+	}
+	ctx := r.ctx
+	if r.limited != nil {
+		ctx = r.limited
+	}
+	select {
+	case <-r.change:
+	case <-time.After(c.cfg.DialTimeout):
+		// As for one broker: without a deadline it is pointless to wait for long
+		// where none can be reached.
+		if _, ok := ctx.Deadline(); !ok && !r.moved && !t.route.Load().anyUp() {
+			return fmt.Errorf("send to %s: no broker has room: %w", t.name, c.whyDown(t.route.Load()))
+		}
+	case <-ctx.Done():
+		if r.ctx.Err() == nil {
+			return fmt.Errorf("send to %s: no broker has room: %w", t.name, ErrQueueFull)
+		}
+		return fmt.Errorf("send to %s: no broker has room: %w", t.name, ctx.Err())
+	}
+	if c.closing.Load() && !r.moved {
+		return ErrClosed
+	}
+	r.change = c.change()
+	return nil
+}
+
+// policy is what to do when there is no room.
+func (c *Cluster) policy(r *room) QueuePolicy {
+	if r.moved {
+		return QueueWait
+	}
+	return c.cfg.QueueFull
+}
+
+// doneWaiting ends the waiting of a Send.
+func (c *Cluster) doneWaiting(r *room) {
+	if r.change != nil {
+		c.roomWaiters.Add(-1)
+	}
+	r.close()
 }
 
 func (c *Cluster) attempt(r *room, t *topicRoute, to target, payloads [][]byte) (refused int, err error) {

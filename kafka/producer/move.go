@@ -62,7 +62,7 @@ func (c *Cluster) move(kind int) {
 		}
 		r := room{ctx: c.ctx, routing: routing{key: pc.key, keyed: pc.keyed, moved: true}}
 		refused, err := c.send(&r, pc.topic, pc.payloads)
-		r.close()
+		c.doneWaiting(&r)
 		c.placed(kind, refused, err)
 		if refused > 0 && !hopeless(err) {
 			select {

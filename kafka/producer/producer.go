@@ -366,6 +366,9 @@ func (p *Producer) wait(ctx context.Context) error {
 
 // broadcast lets all waiters look again.
 func (p *Producer) broadcast() {
+	if p.owner != nil && p.owner.cluster.roomWaiters.Load() > 0 {
+		p.owner.cluster.broadcast()
+	}
 	if p.waiters > 0 {
 		close(p.changed)
 		p.changed = make(chan struct{})

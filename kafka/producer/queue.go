@@ -33,7 +33,7 @@ var (
 	errDrop    = errors.New("drop")             // drop the message
 	errBusy    = errors.New("there is no room") // with routing.try
 	errDown    = errors.New("broker is down")   // with routing.leave
-	errRetired = errors.New("broker has gone")  // another one is to be chosen
+	errRetired = errors.New("broker has gone")  // choose again
 )
 
 // room is how one Send waits for room: all its waits together take no longer
@@ -52,7 +52,15 @@ type routing struct {
 	try   bool // give up instead of waiting for room
 	leave bool // give up instead of waiting for a broker that is down
 	moved bool // was taken, and counted, by another producer of the cluster; waits for room whatever the policy
+
+	topic *topicRoute
+	route *route // by which the partition was chosen
+
+	change <-chan struct{} // in the cluster, once no broker had room
 }
+
+// stale reports whether a key may choose another partition by now.
+func (r *routing) stale() bool { return r.keyed && r.topic.route.Load() != r.route }
 
 // keySize bounds what [appendKey] appends for the key.
 func (r *routing) keySize() int {
@@ -74,7 +82,7 @@ func (p *Producer) policy(r *room) QueuePolicy {
 // mu is held.
 func (p *Producer) cannotWait(r *room) error {
 	switch {
-	case p.retired:
+	case p.retired || r.stale():
 		return errRetired
 	case p.closing:
 		return ErrClosed

@@ -116,6 +116,16 @@ func (r *route) among(i int, wanted func(*span) bool) target {
 	return r.at(rand.IntN(r.total))
 }
 
+// partitionsAt returns how many partitions a broker has.
+func (r *route) partitionsAt(broker int32) int {
+	for k := range r.spans {
+		if r.spans[k].broker == broker {
+			return r.spans[k].n
+		}
+	}
+	return 0
+}
+
 // anyUp reports whether one of its brokers is up.
 func (r *route) anyUp() bool { return r.count((*span).up) > 0 }
 

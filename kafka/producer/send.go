@@ -49,6 +49,9 @@ func (p *Producer) send(r *room, topic string, partition int32, payloads [][]byt
 	if err != nil {
 		return len(payloads), err
 	}
+	if r.stale() {
+		return len(payloads), errRetired
+	}
 	if r.try && !p.cfg.Async && !p.hasRoom(wire.ProduceHeaderSize(topic)) {
 		return len(payloads), errBusy // before anything is compressed in vain
 	}

@@ -30,7 +30,7 @@ func TestTakeBack(t *testing.T) {
 		want := map[string][]string{}
 		sent, keyed := 0, int64(0)
 		for i := range rapid.IntRange(0, 40).Draw(t, "sends") {
-			r := room{ctx: t.Context()}
+			r := room{ctx: t.Context(), routing: routing{topic: &topicRoute{}}}
 			topic := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "topic")
 			if r.keyed = rapid.Bool().Draw(t, "keyed"); r.keyed {
 				r.key = []byte(rapid.SampledFrom([]string{"", "k", "another key"}).Draw(t, "key"))
