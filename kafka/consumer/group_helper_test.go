@@ -267,9 +267,13 @@ func (g *groupTest) owners(topic string) map[registry.Partition]string {
 func (g *groupTest) awaitOwners(topic string, threads ...string) {
 	g.Helper()
 	want := consumer.AssignRange(g.names(), threads)
-	await(g.T, fmt.Sprintf("owners of %s: %v", topic, want), func() bool { return maps.Equal(g.owners(topic), want) })
-	if g.Failed() {
-		g.Fatalf("owners are %v", g.owners(topic))
+	var owners map[registry.Partition]string
+	await(g.T, fmt.Sprintf("owners of %s: %v", topic, want), func() bool {
+		owners = g.owners(topic)
+		return maps.Equal(owners, want)
+	})
+	if !maps.Equal(owners, want) {
+		g.Fatalf("owners are %v", owners)
 	}
 }
 
@@ -360,8 +364,8 @@ func (g *groupTest) awaitAll(topic string, n int) {
 		return out
 	}
 	await(g.T, "all messages of "+topic, func() bool { return len(missing()) == 0 })
-	if g.Failed() {
-		g.Fatalf("missing: %s", strings.Join(missing(), ", "))
+	if left := missing(); len(left) > 0 {
+		g.Fatalf("missing: %s", strings.Join(left, ", "))
 	}
 }
 

@@ -488,6 +488,7 @@ func TestGroupCollector(t *testing.T) {
 	if _, err := m.streams[0].Next(testContext(t)); err != nil {
 		t.Fatal(err)
 	}
+	await(t, "where both partitions begin", func() bool { return len(m.Consumed()) == 2 })
 	r := prometheus.NewPedanticRegistry()
 	r.MustRegister(consumer.NewGroupCollector(m.Group))
 	values := func() map[string]float64 {

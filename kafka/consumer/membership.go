@@ -190,7 +190,7 @@ const (
 func (g *Group) joinFirst(ctx context.Context) error {
 	var limit time.Time
 	for {
-		s, err := g.join(ctx)
+		_, err := g.join(ctx)
 		if err == nil {
 			return nil
 		}
@@ -199,7 +199,8 @@ func (g *Group) joinFirst(ctx context.Context) error {
 			return err
 		}
 		if limit.IsZero() {
-			if s, err = g.registry.Client().Session(ctx); err != nil {
+			s, err := g.registry.Client().Session(ctx)
+			if err != nil {
 				return err
 			}
 			limit = time.Now().Add(staleSessions * s.Timeout())

@@ -127,7 +127,7 @@ func (g *Group) settleAll(ctx context.Context, leaving []*ownership) {
 	defer cancel()
 	for _, o := range leaving {
 		if o.feed != nil && !o.flushed && !o.feed.settle(ctx) {
-			g.log.Warn("the application still has a message in hand of a partition that goes to another consumer: it may come twice", "partition", o.TopicPartition)
+			g.log.Warn("the application still has a message in hand of a partition that is given up: it may come twice", "partition", o.TopicPartition)
 		}
 	}
 }
