@@ -377,9 +377,9 @@ func TestGroupCommit(t *testing.T) {
 	}
 }
 
-// TestB04FailedSync: a log that cannot be synced ends the server: no answer, no
+// TestFailedSync: a log that cannot be synced ends the server (fault B04): no answer, no
 // further write, and the next start finds what the disk has.
-func TestB04FailedSync(t *testing.T) {
+func TestFailedSync(t *testing.T) {
 	for _, kind := range []vfs.OpKind{vfs.OpSync, vfs.OpWrite} {
 		fs := vfs.NewMem(nil)
 		s := start(t, Config{DataDir: "/d", fs: fs})
