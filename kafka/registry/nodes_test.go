@@ -13,75 +13,73 @@ import (
 // TestNodesByteForByte looks at the nodes of every registry with ZooKeeper's own
 // command-line client: values, kinds, and what stands above them.
 func TestNodesByteForByte(t *testing.T) {
-	zktest.EachShared(t, func(t *testing.T, c *zktest.Cluster) {
-		ctx := limited(t)
-		m := join(t, c)
-		p := registry.Partition{Broker: 3, Partition: 0}
-		must(t, m.RegisterBroker(ctx, m.session, registry.Broker{ID: 3, Creator: "10.0.0.1-1312242084000", Host: "10.0.0.1", Port: 9092}, nil))
-		must(t, m.RegisterTopic(ctx, m.session, "clicks", 3, 4))
-		static, err := registry.Static(map[string]int{"topic2": 1, "topic1": 2})
-		must(t, err)
-		white, err := registry.WhiteList("white.*", 4)
-		must(t, err)
-		black, err := registry.BlackList("a, b", 1)
-		must(t, err)
-		must(t, m.RegisterConsumer(ctx, m.session, "g", "g_host-1-0a0b0c0d", static))
-		must(t, m.RegisterConsumer(ctx, m.session, "g", "g_white", white))
-		must(t, m.RegisterConsumer(ctx, m.session, "g", "g_black", black))
-		claim := registry.Claim{Topic: "clicks", Partition: p, Thread: "g_host-1-0a0b0c0d-1"}
-		claims, err := m.ClaimAll(ctx, m.session, "g", []registry.Claim{claim})
-		must(t, err)
-		_, err = m.Commit(ctx, m.session, "g", claims[0], 4294967296, registry.NoVersion)
-		must(t, err)
+	c := zktest.Shared(t, zktest.Real)
+	ctx := limited(t)
+	m := join(t, c)
+	p := registry.Partition{Broker: 3, Partition: 0}
+	must(t, m.RegisterBroker(ctx, m.session, registry.Broker{ID: 3, Creator: "10.0.0.1-1312242084000", Host: "10.0.0.1", Port: 9092}, nil))
+	must(t, m.RegisterTopic(ctx, m.session, "clicks", 3, 4))
+	static, err := registry.Static(map[string]int{"topic2": 1, "topic1": 2})
+	must(t, err)
+	white, err := registry.WhiteList("white.*", 4)
+	must(t, err)
+	black, err := registry.BlackList("a, b", 1)
+	must(t, err)
+	must(t, m.RegisterConsumer(ctx, m.session, "g", "g_host-1-0a0b0c0d", static))
+	must(t, m.RegisterConsumer(ctx, m.session, "g", "g_white", white))
+	must(t, m.RegisterConsumer(ctx, m.session, "g", "g_black", black))
+	claim := registry.Claim{Topic: "clicks", Partition: p, Thread: "g_host-1-0a0b0c0d-1"}
+	claims, err := m.ClaimAll(ctx, m.session, "g", []registry.Claim{claim})
+	must(t, err)
+	_, err = m.Commit(ctx, m.session, "g", claims[0], 4294967296, registry.NoVersion)
+	must(t, err)
 
-		const none, persistent, ephemeral = "null", false, true
-		for _, n := range []struct {
-			path, value string
-			ephemeral   bool
-		}{
-			{"/brokers", none, persistent},
-			{"/brokers/ids", none, persistent},
-			{"/brokers/ids/3", "10.0.0.1-1312242084000:10.0.0.1:9092", ephemeral},
-			{"/brokers/topics/clicks", none, persistent},
-			{"/brokers/topics/clicks/3", "4", ephemeral},
-			{"/consumers/g/ids", none, persistent},
-			{"/consumers/g/ids/g_host-1-0a0b0c0d", `{ "topic1": 2,"topic2": 1 }`, ephemeral},
-			{"/consumers/g/ids/g_white", "*4*white.*", ephemeral},
-			{"/consumers/g/ids/g_black", "!1!a|b", ephemeral},
-			{"/consumers/g/owners/clicks/3-0", "g_host-1-0a0b0c0d-1", ephemeral},
-			{"/consumers/g/offsets/clicks/3-0", "4294967296", persistent},
-		} {
-			value, stat, _ := strings.Cut(c.CLI(t, "get", "-s", n.path), "\n")
-			owner := "ephemeralOwner = 0x0\n"
-			if n.ephemeral {
-				owner = fmt.Sprintf("ephemeralOwner = %#x\n", m.session.ID())
-			}
-			if value != n.value || !strings.Contains(stat, owner) {
-				t.Errorf("%s: %q, want %q, and in %q want %q", n.path, value, n.value, stat, owner)
-			}
-			// A value without a newline has exactly its bytes.
-			length := fmt.Sprintf("dataLength = %d\n", len(n.value))
-			if n.value == none {
-				length = "dataLength = 0\n"
-			}
-			if !strings.Contains(stat, length) {
-				t.Errorf("%s: %q, want %q", n.path, stat, length)
-			}
+	const none, persistent, ephemeral = "null", false, true
+	for _, n := range []struct {
+		path, value string
+		ephemeral   bool
+	}{
+		{"/brokers", none, persistent},
+		{"/brokers/ids", none, persistent},
+		{"/brokers/ids/3", "10.0.0.1-1312242084000:10.0.0.1:9092", ephemeral},
+		{"/brokers/topics/clicks", none, persistent},
+		{"/brokers/topics/clicks/3", "4", ephemeral},
+		{"/consumers/g/ids", none, persistent},
+		{"/consumers/g/ids/g_host-1-0a0b0c0d", `{ "topic1": 2,"topic2": 1 }`, ephemeral},
+		{"/consumers/g/ids/g_white", "*4*white.*", ephemeral},
+		{"/consumers/g/ids/g_black", "!1!a|b", ephemeral},
+		{"/consumers/g/owners/clicks/3-0", "g_host-1-0a0b0c0d-1", ephemeral},
+		{"/consumers/g/offsets/clicks/3-0", "4294967296", persistent},
+	} {
+		value, stat, _ := strings.Cut(c.CLI(t, "get", "-s", n.path), "\n")
+		owner := "ephemeralOwner = 0x0\n"
+		if n.ephemeral {
+			owner = fmt.Sprintf("ephemeralOwner = %#x\n", m.session.ID())
 		}
-		for path, names := range map[string]string{
-			"/": "[brokers, consumers]", "/brokers": "[ids, topics]", "/consumers/g": "[ids, offsets, owners]",
-		} {
-			if got := c.CLI(t, "ls", path); got != names {
-				t.Errorf("below %s: %s, want %s", path, got, names)
-			}
+		if value != n.value || !strings.Contains(stat, owner) {
+			t.Errorf("%s: %q, want %q, and in %q want %q", n.path, value, n.value, stat, owner)
 		}
-	})
+		// A value without a newline has exactly its bytes.
+		length := fmt.Sprintf("dataLength = %d\n", len(n.value))
+		if n.value == none {
+			length = "dataLength = 0\n"
+		}
+		if !strings.Contains(stat, length) {
+			t.Errorf("%s: %q, want %q", n.path, stat, length)
+		}
+	}
+	for path, names := range map[string]string{
+		"/": "[brokers, consumers]", "/brokers": "[ids, topics]", "/consumers/g": "[ids, offsets, owners]",
+	} {
+		if got := c.CLI(t, "ls", path); got != names {
+			t.Errorf("below %s: %s, want %s", path, got, names)
+		}
+	}
 }
 
 // What ZooKeeper's own client has written, as tools do, is read.
 func TestNodesOfOthers(t *testing.T) {
 	c := zktest.Shared(t, zktest.Real)
-	ctx := limited(t)
 	m := join(t, c)
 	for _, n := range [][2]string{
 		{"/brokers", ""}, {"/brokers/ids", ""}, {"/brokers/ids/1", "10.0.0.2-1:10.0.0.2:6667"},
@@ -89,6 +87,7 @@ func TestNodesOfOthers(t *testing.T) {
 	} {
 		c.CLI(t, "create", n[0], n[1])
 	}
+	ctx := limited(t)
 	brokers, err := m.Brokers(ctx)
 	if err != nil || len(brokers) != 1 || brokers[0].Addr() != "10.0.0.2:6667" {
 		t.Errorf("brokers %v, %v", brokers, err)
