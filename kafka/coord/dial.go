@@ -48,7 +48,7 @@ func (r *ring) Connected() {}
 func (r *ring) Next() (server string, retryStart bool) {
 	server = r.addrs[r.next]
 	r.next = (r.next + 1) % len(r.addrs)
-	return server, r.session.ctx.Err() != nil
+	return server, r.session.dials.Err() != nil
 }
 
 // dialing is how a session goes about connecting. The library dials in one
@@ -60,32 +60,31 @@ type dialing struct {
 }
 
 // dial is the library's dialler. It makes each pause between two attempts and,
-// once the session is gone, no connection: so nothing that is left in the
+// once the session has expired, no connection: so nothing that is left in the
 // library's queue can be carried out in a session that the library would make
 // by itself.
 func (s *Session) dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	d := &s.dialing
 	s.learn(d)
 	if rounds := d.failed / len(s.ring.addrs); rounds > 0 && d.failed%len(s.ring.addrs) == 0 {
-		d.pause.wait(s.ctx, min(maxBackoff, s.asked()/6))
+		d.pause.wait(s.dials, min(maxBackoff, s.asked()/6))
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, s.patience(d))
+	ctx, cancel := context.WithTimeout(s.dials, s.patience(d))
 	defer cancel()
 	d.failed++
 	conn, err := s.client.dialer.DialContext(ctx, network, addr)
 	if err != nil {
-		if s.ctx.Err() == nil {
+		if s.dials.Err() == nil {
 			s.client.tried(err)
 		}
 		return nil, err
 	}
-	l := &link{
-		Conn:      conn,
-		session:   s,
-		patience:  s.patience(d),
-		seen:      s.zxid.Load(),
-		forgetful: d.hungUp && s.longAway(),
-		counts:    make(map[int32]int32),
+	seen := s.zxid.Load()
+	l := &link{Conn: conn, session: s, patience: s.patience(d), seen: seen, admitted: seen, counts: make(map[int32]int32)}
+	if d.hungUp && s.longAway() {
+		// A server that is behind of what was seen hangs up. If it has lost its data
+		// it always will be, and never say that the session is gone.
+		l.admitted = 0
 	}
 	if err := s.adopt(l); err != nil {
 		_ = conn.Close()
@@ -144,7 +143,7 @@ func (s *Session) longAway() bool {
 func (s *Session) adopt(l *link) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ctx.Err() != nil {
+	if s.dials.Err() != nil {
 		return fmt.Errorf("session is over: %w", s.gone())
 	}
 	s.link = l

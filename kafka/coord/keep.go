@@ -53,6 +53,7 @@ func (c *Client) newSession() *Session {
 	s.ring = ring{session: s, addrs: c.addrs, next: c.nextServer}
 	c.nextServer = (c.nextServer + 1) % len(c.addrs)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.dials, s.stopDialing = context.WithCancel(context.Background())
 	c.session = s
 	return s
 }
@@ -144,16 +145,23 @@ func (s *Session) setUp(up bool) {
 const endTimeout = time.Second
 
 // close ends a session at the server, unless it is gone there, and all that the
-// library has for it. It takes 3 s at the very most: so long may the library wait
-// until its queue has room and the server answers.
+// library has for it. It takes 4 s at the very most: endTimeout for a connection,
+// and as long as the library may wait until its queue has room and the server
+// answers.
 func (s *Session) close() {
+	defer s.stopDialing()
 	s.mu.Lock()
 	s.over = true
 	s.mu.Unlock()
 	if s.conn == nil {
 		return
 	}
-	gone := s.gone() == ErrExpired || s.ID() == 0
+	if s.ID() != 0 {
+		// A connection that has just been lost is made again for that.
+		s.awaitEndOfBreak()
+	}
+	s.stopDialing()
+	gone := s.expired.Load() || s.ID() == 0
 	if gone {
 		s.hangUp()
 	}
@@ -176,6 +184,21 @@ func (s *Session) close() {
 	s.calls.Wait()
 	if !gone && !s.endedAtServer() {
 		s.client.notEnded(s)
+	}
+}
+
+// awaitEndOfBreak waits, for endTimeout at most, while there is no connection and
+// there may be one.
+func (s *Session) awaitEndOfBreak() {
+	s.mu.Lock()
+	up := s.up
+	s.mu.Unlock()
+	timer := time.NewTimer(endTimeout)
+	defer timer.Stop()
+	select {
+	case <-up:
+	case <-s.dials.Done():
+	case <-timer.C:
 	}
 }
 

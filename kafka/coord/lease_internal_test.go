@@ -11,6 +11,7 @@ func newTestSession() *Session {
 	s := &Session{}
 	s.lease.wake = make(chan struct{}, 1)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.dials, s.stopDialing = context.WithCancel(context.Background())
 	return s
 }
 

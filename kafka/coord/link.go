@@ -46,19 +46,20 @@ var errNotZooKeeper = errors.New("not a ZooKeeper server")
 //   - The handshake must be over within a time, where the library waits for ten
 //     times the session's time-out, and must name the session that was asked for.
 //   - Every frame is checked before the library allocates for it.
-//   - The watches that the library sets again after a reconnect are asked for
-//     with the transaction that was seen before, where the library takes the
-//     last one that it has seen when it comes to it: that of an answer to a
-//     request which was quicker, and changes before it would be missed.
+//   - The transactions of the answers are kept here and hidden from the library.
+//     It would have the watches that it sets again after a reconnect tell of
+//     changes since the last one that it has seen when it comes to it, which may
+//     be that of an answer to a request that was quicker: changes before it
+//     would be missed. (It also reads and writes it without a lock.)
 //
 // The library reads in one goroutine, writes in another, each frame with one
 // Write, and first of all does a handshake in a third.
 type link struct {
 	net.Conn
-	session   *Session
-	patience  time.Duration // of the handshake
-	seen      int64         // last transaction of the connections before
-	forgetful bool          // hide from the server what was seen
+	session  *Session
+	patience time.Duration // of the handshake
+	seen     int64         // last transaction of the connections before
+	admitted int64         // what the server is told of it
 
 	asked  int64         // session id in the connect request
 	sent   time.Duration // when that was sent, as of elapsed
@@ -102,12 +103,18 @@ func (l *link) Write(p []byte) (int, error) {
 		l.closeXid.Store(xid)
 	case kindSetWatches:
 		if len(p) >= sizeSize+requestHeader+8 {
-			// A writer must leave p alone.
-			p = append([]byte(nil), p...)
-			binary.BigEndian.PutUint64(p[sizeSize+requestHeader:], uint64(l.seen))
+			p = withTransaction(p, sizeSize+requestHeader, l.seen)
 		}
 	}
 	return l.Conn.Write(p)
+}
+
+// withTransaction returns a copy of p with a transaction at a place: a writer
+// must leave p itself alone.
+func withTransaction(p []byte, at int, zxid int64) []byte {
+	p = append([]byte(nil), p...)
+	binary.BigEndian.PutUint64(p[at:], uint64(zxid))
+	return p
 }
 
 // writeConnect writes the connect request.
@@ -116,10 +123,7 @@ func (l *link) writeConnect(p []byte) (int, error) {
 		return 0, fmt.Errorf("connect request of %d bytes", len(p))
 	}
 	l.asked = int64(binary.BigEndian.Uint64(p[askedIDAt:]))
-	if l.forgetful {
-		p = append([]byte(nil), p...)
-		binary.BigEndian.PutUint64(p[zxidAt:], 0)
-	}
+	p = withTransaction(p, zxidAt, l.admitted)
 	if err := l.Conn.SetWriteDeadline(time.Now().Add(l.patience)); err != nil {
 		return 0, err
 	}
@@ -171,6 +175,7 @@ func (l *link) look(head []byte) error {
 	xid := int32(binary.BigEndian.Uint32(head[sizeSize:]))
 	if zxid := int64(binary.BigEndian.Uint64(head[zxidAt:])); xid >= 0 && zxid > 0 {
 		l.session.zxid.Store(zxid)
+		binary.BigEndian.PutUint64(head[zxidAt:], 0)
 	}
 	l.answered.Store(true)
 	if xid > 0 && xid == l.closeXid.Load() {

@@ -29,6 +29,9 @@ type Session struct {
 
 	ctx         context.Context // ends with the session; its cause is ErrExpired or ErrClosed
 	cancel      context.CancelCauseFunc
+	dials       context.Context // ends when no connection is to be made any more
+	stopDialing context.CancelFunc
+	expired     atomic.Bool   // also if that became known after Close
 	established chan struct{} // closed when the session is there
 
 	mu   sync.Mutex
@@ -88,6 +91,10 @@ func (s *Session) CreateEphemeral(ctx context.Context, path string, data []byte)
 
 // end makes the session one that is gone, for ever. It waits for nothing.
 func (s *Session) end(cause error) {
+	if cause == ErrExpired {
+		s.expired.Store(true)
+		s.stopDialing()
+	}
 	s.lease.end()
 	s.cancel(cause)
 }

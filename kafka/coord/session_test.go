@@ -278,7 +278,7 @@ func TestUnavailable(t *testing.T) {
 		t.Errorf("took %v", d)
 	}
 	cl.Mend()
-	must(t, c.Put(testContext(t), "/a", nil))
+	eventually(t, "connected again", func() bool { return c.Put(testContext(t), "/a", nil) == nil })
 	if session(t, c) != s || s.OutOfTouch() != 0 {
 		t.Error("the session was lost")
 	}

@@ -206,7 +206,13 @@ func TestWatchesAreShared(t *testing.T) {
 	for range 50 {
 		for _, path := range []string{"/n", "/missing"} {
 			var s states
-			for _, w := range []*coord.Watch{c.WatchChildren(path, s.children), c.WatchData(path, s.data)} {
+			// One after the other: at the same time each may arm its own, which fires
+			// with the others.
+			for _, open := range []func() *coord.Watch{
+				func() *coord.Watch { return c.WatchChildren(path, s.children) },
+				func() *coord.Watch { return c.WatchData(path, s.data) },
+			} {
+				w := open()
 				must(t, w.Ready(ctx))
 				w.Close()
 			}
