@@ -68,12 +68,12 @@ func BenchmarkGroupStream(b *testing.B) {
 	})
 	group := func(b *testing.B, from int, read func(*consumer.GroupStream) int) {
 		s := consumer.NewGroupStream()
-		until := time.Now().Add(time.Hour)
+		started := time.Now()
 		var feeds []*consumer.Feed
 		for partition := range int32(from) {
 			f := consumer.NewFeed(consumer.FeedConfig{
 				PartitionConfig: consumer.PartitionConfig{Broker: srv.HostPort(), Topic: "t", Partition: partition},
-				Lease:           func() bool { return time.Now().Before(until) },
+				Lease:           func() bool { return time.Since(started) < time.Hour },
 			}, s)
 			defer f.Stop(ctx)
 			feeds = append(feeds, f)
