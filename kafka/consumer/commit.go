@@ -30,6 +30,7 @@ type ownership struct {
 	flushed bool   // OnRelease has been called
 	failed  bool   // OnRelease has failed: nothing is to be committed
 	leaveAt int64  // what was consumed before OnRelease
+	before  int64  // byHand then
 
 	lost  atomic.Bool  // the node is not ours any more, as a commit has found
 	reset atomic.Int64 // the offset of a reset that is to be written; noOffset: none
@@ -38,6 +39,8 @@ type ownership struct {
 	committing chan struct{}
 	committed  atomic.Int64 // in ZooKeeper; noOffset: none. Changed with the token
 	version    int32        // of the offset node. Of the token's holder
+	doubtful   int64        // the offset of a commit without an answer; noOffset: none. Of the token's holder
+	byHand     atomic.Int64 // commits by the application
 }
 
 // noOffset stands for an offset that is not there.
@@ -49,6 +52,7 @@ func newOwnership(claim registry.Claim, s *coord.Session, stream *GroupStream) *
 		claim:          claim, session: s, stream: stream,
 		committing: make(chan struct{}, 1),
 		version:    registry.NoVersion,
+		doubtful:   noOffset,
 	}
 	o.committed.Store(noOffset)
 	o.reset.Store(noOffset)
@@ -104,12 +108,22 @@ func (g *Group) Consumed() []PartitionOffset {
 	return offsets
 }
 
-// Commit writes what [Group.Consumed] returns to ZooKeeper. What an application has
-// in hand counts as consumed when it asks for more, or says so by
-// [GroupStream.Done].
-func (g *Group) Commit(ctx context.Context) error { return g.CommitOffsets(ctx, g.Consumed()) }
+// Commit writes what the application is done with to ZooKeeper, for all partitions
+// that this consumer owns. What it has in hand counts when it asks for more, or says
+// so by [GroupStream.Done].
+func (g *Group) Commit(ctx context.Context) error {
+	var commits []pendingCommit
+	for _, o := range g.ownerships() {
+		commits = append(commits, pendingCommit{o, func() int64 { return g.consumed(o) }, true})
+	}
+	if err := g.commitAll(ctx, commits); err != nil {
+		return fmt.Errorf("group %s: %w", g.cfg.Group, err)
+	}
+	return nil
+}
 
-// CommitOffsets writes offsets, 0 or more, to ZooKeeper. Each is written only if
+// CommitOffsets writes offsets, 0 or more, to ZooKeeper, also ones before those that
+// stand there. Each is written only if
 // this consumer owns the partition; where it does not, or no longer, the error is
 // [registry.ErrNotOwner], and the others are written all the same. Offsets that
 // stand there already cause no request. ctx bounds the call.
@@ -126,7 +140,7 @@ func (g *Group) CommitOffsets(ctx context.Context, offsets []PartitionOffset) er
 		case o == nil:
 			failed = append(failed, fmt.Errorf("commit %v: %w", at.TopicPartition, registry.ErrNotOwner))
 		default:
-			commits = append(commits, pendingCommit{o, at.Offset})
+			commits = append(commits, pendingCommit{o, func() int64 { return at.Offset }, true})
 		}
 	}
 	if err := errors.Join(append(failed, g.commitAll(ctx, commits))...); err != nil {
@@ -138,7 +152,10 @@ func (g *Group) CommitOffsets(ctx context.Context, offsets []PartitionOffset) er
 // pendingCommit is an offset to be written.
 type pendingCommit struct {
 	*ownership
-	offset int64
+	// at returns it, or noOffset for none. It is asked when it is the partition's turn:
+	// of two commits the later one is so never behind the earlier.
+	at     func() int64
+	byHand bool // the application asks for it
 }
 
 // commitsAtOnce is how many commits are on their way together: as many as make one
@@ -156,7 +173,7 @@ func (g *Group) commitAll(ctx context.Context, commits []pendingCommit) error {
 		work.Go(func() error {
 			err := ctx.Err()
 			if err == nil {
-				err = g.commit(ctx, c.ownership, c.offset)
+				err = g.commit(ctx, c)
 			}
 			if err == nil {
 				return nil
@@ -198,13 +215,27 @@ const moves = 3
 // If somebody else has written the offset meanwhile, a tool or the last word of a
 // consumer of 0.7, which is not fenced, this consumer's own is written over it: the
 // owner alone knows what has been consumed, and all before its offset has been.
-func (g *Group) commit(ctx context.Context, o *ownership, offset int64) (err error) {
+func (g *Group) commit(ctx context.Context, c pendingCommit) (err error) {
+	o := c.ownership
 	select {
 	case o.committing <- struct{}{}:
 	case <-ctx.Done():
 		return fmt.Errorf("commit %v: %w", o.TopicPartition, ctx.Err())
 	}
 	defer func() { <-o.committing }()
+	reset := o.reset.Load()
+	offset := c.at()
+	if offset == noOffset {
+		return nil
+	}
+	defer func() {
+		if err == nil {
+			o.reset.CompareAndSwap(reset, noOffset) // this is it, or has overtaken it
+			if c.byHand {
+				o.byHand.Add(1)
+			}
+		}
+	}()
 	if offset == o.committed.Load() {
 		return nil
 	}
@@ -214,7 +245,6 @@ func (g *Group) commit(ctx context.Context, o *ownership, offset int64) (err err
 		if err == nil {
 			o.version = version
 			o.committed.Store(offset)
-			o.reset.Store(noOffset) // one that could not be written is behind this
 			g.count(func(st *GroupStats) { st.Commits++ })
 			return nil
 		}
@@ -223,11 +253,17 @@ func (g *Group) commit(ctx context.Context, o *ownership, offset int64) (err err
 		switch {
 		case errors.As(err, &moved):
 			o.version = moved.Version
+			if moved.Offset == o.doubtful {
+				continue // it was our own
+			}
 		case errors.As(err, &bad):
 			if _, o.version, _, err = g.registry.Offset(ctx, g.cfg.Group, o.Topic, o.Partition); err != nil && !errors.As(err, &bad) {
 				return g.commitFailed(o, err)
 			}
 		default:
+			if errors.Is(err, coord.ErrInDoubt) {
+				o.doubtful = offset
+			}
 			return g.commitFailed(o, err)
 		}
 		g.log.Warn("offset written by somebody else", "partition", o.TopicPartition, "ours", offset, "theirs", err)
@@ -292,15 +328,18 @@ func (g *Group) runCommits() {
 func (g *Group) unreleased() []pendingCommit {
 	var commits []pendingCommit
 	for _, o := range g.ownerships() {
-		g.mu.Lock()
-		f, leaving := o.feed, o.leaving
-		g.mu.Unlock()
-		if f == nil || leaving || o.lost.Load() {
+		if o.lost.Load() {
 			continue
 		}
-		if at := f.consumed(); at >= 0 {
-			commits = append(commits, pendingCommit{o, at})
-		}
+		commits = append(commits, pendingCommit{o, func() int64 {
+			g.mu.Lock()
+			f, leaving := o.feed, o.leaving
+			g.mu.Unlock()
+			if f == nil || leaving {
+				return noOffset
+			}
+			return f.consumed()
+		}, false})
 	}
 	return commits
 }
@@ -324,18 +363,9 @@ func (g *Group) noteReset(o *ownership, from, to int64) {
 func (g *Group) commitResets(ctx context.Context) error {
 	var commits []pendingCommit
 	for _, o := range g.ownerships() {
-		if to := o.reset.Swap(noOffset); to >= 0 && !o.lost.Load() {
-			commits = append(commits, pendingCommit{o, to})
+		if o.reset.Load() != noOffset && !o.lost.Load() {
+			commits = append(commits, pendingCommit{o, o.reset.Load, false})
 		}
 	}
-	err := g.commitAll(ctx, commits)
-	if err == nil {
-		return nil
-	}
-	for _, c := range commits {
-		if c.committed.Load() != c.offset && !c.lost.Load() {
-			c.reset.CompareAndSwap(noOffset, c.offset)
-		}
-	}
-	return err
+	return g.commitAll(ctx, commits)
 }

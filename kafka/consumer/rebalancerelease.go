@@ -140,7 +140,7 @@ func (g *Group) flush(ctx context.Context, leaving []*ownership, lost bool) {
 	for _, o := range leaving {
 		if !o.flushed && o.feed != nil { // else the application has not heard of it
 			unflushed = append(unflushed, o)
-			o.leaveAt = o.feed.consumed()
+			o.leaveAt, o.before = o.feed.consumed(), o.byHand.Load()
 		}
 	}
 	if len(unflushed) == 0 {
@@ -158,7 +158,8 @@ func (g *Group) flush(ctx context.Context, leaving []*ownership, lost bool) {
 	}
 }
 
-// commitLeaving commits what was consumed before the flush.
+// commitLeaving commits what was consumed before the flush, unless the application
+// has committed meanwhile.
 func (g *Group) commitLeaving(ctx context.Context, leaving []*ownership) error {
 	if !g.cfg.autoCommits() {
 		return nil
@@ -166,7 +167,12 @@ func (g *Group) commitLeaving(ctx context.Context, leaving []*ownership) error {
 	var commits []pendingCommit
 	for _, o := range leaving {
 		if o.flushed && !o.failed && o.leaveAt >= 0 && !o.lost.Load() {
-			commits = append(commits, pendingCommit{o, o.leaveAt})
+			commits = append(commits, pendingCommit{o, func() int64 {
+				if o.byHand.Load() != o.before {
+					return noOffset
+				}
+				return o.leaveAt
+			}, false})
 		}
 	}
 	return g.commitAll(ctx, commits)
