@@ -52,6 +52,8 @@ var allowed = []struct {
 	// What a real broker is tortured with knows it from outside alone.
 	{"kafka/kafkatest/torture", []string{"kafka/client", "kafka/wire", "kafka/message"}},
 	{"kafka/kafkatest/zktest", []string{"kafka/zkserver"}},
+	// A consumer and a producer as an application has them.
+	{"kafka/kafkatest/chaos", []string{"kafka/consumer", "kafka/producer", "kafka/client", "kafka/registry", "kafka/coord", "kafka/kafkatest/torture", "kafka/kafkatest/zktest"}},
 	// Tests alone.
 	{"kafka/kafkatest/disktest", nil},
 
@@ -89,7 +91,7 @@ var allowed = []struct {
 var section4 = []string{"kafka/producer", "kafka/consumer", "kafka/client", "kafka/registry", "kafka/schema", "kafka/envelope", "kafka/message"}
 
 // testKits are packages for tests. Nothing but tests, and kits, may import one.
-var testKits = []string{"kafka/kafkatest", "kafka/kafkatest/torture", "kafka/kafkatest/zktest", "harness/driver/drivertest", "harness/host/hosttest"}
+var testKits = []string{"kafka/kafkatest", "kafka/kafkatest/chaos", "kafka/kafkatest/torture", "kafka/kafkatest/zktest", "harness/driver/drivertest", "harness/host/hosttest"}
 
 type goPackage struct {
 	ImportPath                         string

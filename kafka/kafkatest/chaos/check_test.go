@@ -91,7 +91,7 @@ func TestCheck(t *testing.T) {
 		{"the first of a term noted too late", Run{Journals: map[string][]Event{
 			"a": join(assigned(1), handles(20, 0), released(21, true)),
 			"b": join(assigned(5), handles(6, 0, 1, 2, 3)),
-		}, Ends: ends}, "", 1, 1, 0},
+		}, Ends: ends}, "", 0, 1, 0},
 		{"in hand at a release", Run{Journals: map[string][]Event{
 			"a": join(assigned(1), handles(2, 0), released(3, false), handles(4, 1)),
 			"b": join(assigned(5), handles(6, 1, 2, 3)),

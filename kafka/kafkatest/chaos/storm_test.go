@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"syscall"
 	"time"
 
@@ -120,7 +121,8 @@ func (w *world) shortOrLong() time.Duration {
 func (w *world) someone() *process {
 	var running []*process
 	for _, p := range w.alive() {
-		if !p.stopped {
+		// With its journal it has begun to listen for signals.
+		if _, err := os.Stat(p.journal); err == nil && !p.stopped {
 			running = append(running, p)
 		}
 	}

@@ -86,7 +86,7 @@ func (c WorkerConfig) run(ctx context.Context) error {
 }
 
 func (w *worker) consume(ctx context.Context) error {
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	auto := w.cfg.AutoCommit
 	if w.cfg.ByHand {
 		auto = -1
