@@ -1,5 +1,5 @@
 # kafkalab: "make" alone says what there is.
-# Variables: MESSAGES, REPEAT, CAP, TESTBED, SYSTEMS, SEED, OUT (see "make bench" in README.md), FUZZTIME, KILLS, POWERCUTS, VOLUME, STEPS.
+# Variables: MESSAGES, REPEAT, CAP, TESTBED, SYSTEMS, SEED, OUT (see "make bench" in README.md), FUZZTIME, KILLS, POWERCUTS, VOLUME, STEPS, STORMS.
 
 GO      ?= go
 TESTBED ?=
@@ -14,6 +14,7 @@ KILLS     ?= 1000
 POWERCUTS ?= 300
 VOLUME    ?= 10000000000
 STEPS     ?= 20000000
+STORMS    ?= 20
 
 testbed_flag := $(if $(TESTBED),--testbed $(TESTBED))
 system_flags := $(foreach s,$(SYSTEMS),--system $(s))
@@ -80,7 +81,7 @@ $(GO) test -list '$(1)' $(2) | grep -q '^Test' || { echo 'no test $(1) in $(2)';
 $(3) $(GO) test -count=1 -v -timeout 0 -run '$(1)' $(2)
 endef
 
-torture: setup build ## kill a broker 1000 times, cut its power 300 times, 10 GB through 100 connections, a long model test
+torture: setup build ## kill a broker 1000 times, cut its power 300 times, 10 GB through 100 connections, a long model test, groups in 40 storms
 	@echo '== kill -9, $(KILLS) times'
 	$(call torture_test,^TestKill$$,./kafka/kafkatest/torture,KAFKALAB_KILLS=$(KILLS))
 	@echo '== loss of power, $(POWERCUTS) times, and a broker that does not flush'
@@ -89,6 +90,8 @@ torture: setup build ## kill a broker 1000 times, cut its power 300 times, 10 GB
 	$(call torture_test,^TestResidentMemory$$,./kafka/broker,KAFKALAB_RESIDENT_BYTES=$(VOLUME))
 	@echo '== the model of a log, $(STEPS) steps'
 	$(call torture_test,^TestModel,./kafka/storage,KAFKALAB_STEPS=$(STEPS))
+	@echo '== consumer groups in a storm, $(STORMS) times on each kind of ZooKeeper'
+	$(call torture_test,^TestChaos$$,./kafka/kafkatest/chaos,KAFKALAB_CHAOS_RUNS=$(STORMS))
 
 bench: setup build ## the paper's experiments: figures 4 and 5, a table of ratios (as root, on a quiet machine; up to 25 minutes)
 	@trap './bin/testbed down $(testbed_flag)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
