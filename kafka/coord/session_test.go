@@ -211,6 +211,7 @@ func TestBrokenLine(t *testing.T) {
 			eventually(t, "workers get on", func() bool { return done.Load() >= n })
 		}
 		wg.Wait()
+		wantRead(t, c, "/") // connected again, so that Close can end the session
 		if session(t, c) != s {
 			t.Error("the session was lost")
 		}
