@@ -1,5 +1,7 @@
 // Package consumer reads messages from brokers (NetDB'11 §3.1): one partition
-// without ZooKeeper, as a [Stream].
+// without ZooKeeper, as a [Stream], or, as one of a consumer group that meets in
+// ZooKeeper, what is its share of topics, as the [GroupStream]s of a [Group]
+// (§3.2).
 //
 // # How messages come
 //
@@ -37,6 +39,16 @@
 //
 // [PartitionConfig.Shallow] gives compressed messages as they are, for a mirror
 // that only passes them on.
+//
+// # Groups
+//
+// Of each partition that a member of a group owns a goroutine pulls one chunk after
+// another through a Stream, and hands it over as it lies in memory; it pulls the
+// next one when the application is done with this one. A GroupStream hands out the
+// messages of one chunk, then those of the next that is ready, of whichever
+// partition. Each is handed out under the stream's lock, after asking whether the
+// member still owns the partition: so giving a partition up takes that lock once,
+// and from then on nothing more of it reaches the application.
 package consumer
 
 import (
