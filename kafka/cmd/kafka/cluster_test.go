@@ -16,24 +16,44 @@ import (
 	"kafkalab/kafka/zkserver"
 )
 
-// clusterZooKeeper starts a ZooKeeper for a test and returns its address.
-func clusterZooKeeper(tb testing.TB) string {
+// testZooKeeper is a ZooKeeper in the process of a test, with short ticks.
+type testZooKeeper struct {
+	tb   testing.TB
+	cfg  zkserver.Config
+	s    *zkserver.Server
+	Addr string
+}
+
+// startZooKeeper starts a ZooKeeper, which is stopped at the end of the test.
+func startZooKeeper(tb testing.TB) *testZooKeeper {
 	tb.Helper()
-	s, err := zkserver.Start(tb.Context(), zkserver.Config{
-		Listen: "127.0.0.1:0", TickTime: 100 * time.Millisecond,
+	z := &testZooKeeper{tb: tb, cfg: zkserver.Config{
+		Listen: "127.0.0.1:0", TickTime: 100 * time.Millisecond, DataDir: tb.TempDir(),
 		Logger: slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
-	})
-	if err != nil {
-		tb.Fatal(err)
+	}}
+	z.Start()
+	tb.Cleanup(z.Stop)
+	return z
+}
+
+// Start starts it again, with what it has kept, at the same address.
+func (z *testZooKeeper) Start() {
+	z.tb.Helper()
+	var err error
+	if z.s, err = zkserver.Start(z.tb.Context(), z.cfg); err != nil {
+		z.tb.Fatal(err)
 	}
-	tb.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := s.Close(ctx); err != nil {
-			tb.Errorf("stop ZooKeeper: %v", err)
-		}
-	})
-	return s.Addr().String()
+	z.Addr = z.s.Addr().String()
+	z.cfg.Listen = z.Addr
+}
+
+// Stop stops it.
+func (z *testZooKeeper) Stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := z.s.Close(ctx); err != nil {
+		z.tb.Errorf("stop ZooKeeper: %v", err)
+	}
 }
 
 // registered makes a broker register in ZooKeeper.
@@ -54,7 +74,7 @@ func TestClusterScripts(t *testing.T) {
 		Dir: "testdata/cluster",
 		Setup: func(env *testscript.Env) error {
 			tb := env.T().(testing.TB)
-			zk := clusterZooKeeper(tb)
+			zk := startZooKeeper(tb).Addr
 			b := kafkatest.Start(tb, registered(zk, 0))
 			env.Values[scriptBroker{}] = b
 			env.Values[scriptProcesses{}] = map[string]*scriptProcess{}

@@ -155,6 +155,49 @@ func TestConsumeTellsOfItsBroker(t *testing.T) {
 	}
 }
 
+// TestConsumeTellsOfZooKeeper: a member of a group says that ZooKeeper is away, and
+// that it is back, and goes on.
+func TestConsumeTellsOfZooKeeper(t *testing.T) {
+	zk := startZooKeeper(t)
+	b := kafkatest.Start(t, registered(zk.Addr, 0))
+	produce := func() {
+		t.Helper()
+		in := stdio{In: strings.NewReader("line\n"), Out: io.Discard, Err: io.Discard}
+		if status := realMain(t.Context(), []string{"produce", "--broker-list", b.HostPort(), "--topic", "t", "--acks", "flushed"}, in); status != 0 {
+			t.Fatalf("produce: status %d", status)
+		}
+	}
+	produce()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := &lines{has: make(chan struct{}, 1)}
+	status := make(chan int, 1)
+	go func() {
+		status <- realMain(ctx, []string{"consume", "--zk-connect", zk.Addr, "--group", "g", "--topic", "t", "--zk-session-timeout", "2s"}, stdio{Out: out, Err: out})
+	}()
+	wait := func(text string, times int) {
+		t.Helper()
+		for strings.Count(out.String(), text) < times {
+			select {
+			case <-out.has:
+			case s := <-status:
+				t.Fatalf("status %d: %s", s, out)
+			}
+		}
+	}
+	wait("line\n", 1)
+	zk.Stop()
+	wait("ZooKeeper is out of reach: nothing is committed, and after 2s nothing read, until it is there again\n", 1)
+	zk.Start()
+	wait("ZooKeeper is there again\n", 1)
+	produce()
+	wait("line\n", 2)
+	cancel()
+	if s := <-status; s != 0 {
+		t.Errorf("status %d: %s", s, out)
+	}
+}
+
 // TestPerfInterrupted: an interrupt is told as such, with how far it was.
 func TestPerfInterrupted(t *testing.T) {
 	b := kafkatest.Start(t)

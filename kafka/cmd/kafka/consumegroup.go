@@ -27,6 +27,10 @@ const leaveTimeout = 10 * time.Second
 // written out, so that the next owner does not print them again.
 const handoverWait = time.Second
 
+// quiet is the log of connections to brokers: that one is away for long is an error
+// of its partitions, which is told.
+var quiet = slog.New(slog.DiscardHandler)
+
 // checkGroup checks the flags of a member of a group, and returns what it
 // subscribes to.
 func (o *consumeOptions) checkGroup() (sub registry.Subscription, err error) {
@@ -69,7 +73,7 @@ func (o *consumeOptions) groupConfig(r *registry.Registry) consumer.GroupConfig 
 	cfg := consumer.GroupConfig{
 		Registry: r, Group: o.group, WhiteList: o.white, BlackList: o.black,
 		OffsetReset: o.reset, AutoCommit: o.autoCommit, HandoverWait: handoverWait,
-		Feed: consumer.PartitionConfig{FetchBytes: int(*o.fetchSize), MaxDecompressedBytes: int(*o.maxDecompressed)},
+		Feed: consumer.PartitionConfig{FetchBytes: int(*o.fetchSize), MaxDecompressedBytes: int(*o.maxDecompressed), Logger: quiet},
 	}
 	if len(o.topics) == 0 {
 		cfg.Streams = o.streams
@@ -108,7 +112,7 @@ func (o *consumeOptions) consumeGroup(ctx context.Context, std stdio) error {
 		return err
 	}
 	p := &groupPrinter{out: std.Out, json: o.json, max: o.max, end: end, seek: g.Seek, note: notes.problem}
-	err = p.printAll(ctx, g, groupStreams(g, cfg))
+	err = p.printAll(ctx, g, groupStreams(g, cfg), func(ctx context.Context) { tellZooKeeper(ctx, reg.Client(), notes) })
 	leaveCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	return errors.Join(err, g.Close(leaveCtx))

@@ -49,8 +49,9 @@ type lineEnd struct {
 // errNothingToRead tells a user why nothing comes.
 var errNothingToRead = errors.New("there is no partition to read: the topics have none yet, or other members read them all; waiting")
 
-// printAll prints what all streams give, until each has ended.
-func (p *groupPrinter) printAll(ctx context.Context, g *consumer.Group, streams []*consumer.GroupStream) error {
+// printAll prints what all streams give, until each has ended, and runs beside until
+// then.
+func (p *groupPrinter) printAll(ctx context.Context, g *consumer.Group, streams []*consumer.GroupStream, beside func(context.Context)) error {
 	stream, stop := context.WithCancel(ctx)
 	defer stop()
 	p.stop = stop
@@ -61,6 +62,10 @@ func (p *groupPrinter) printAll(ctx context.Context, g *consumer.Group, streams 
 	if p.end != nil {
 		each.Go(func() error { return p.end.watch(eachCtx, g.Commit, p.finish) })
 	}
+	each.Go(func() error {
+		beside(eachCtx)
+		return nil
+	})
 	each.Go(func() error {
 		if err := g.Settled(eachCtx); err == nil && len(g.Owned()) == 0 {
 			p.note(errNothingToRead)

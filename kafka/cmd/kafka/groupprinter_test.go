@@ -145,7 +145,7 @@ func (w *failingWriter) Write(p []byte) (int, error) {
 // TestGroupCommitsWhatIsWritten: a consumer whose output fails ends, and has
 // committed nothing that was not written out.
 func TestGroupCommitsWhatIsWritten(t *testing.T) {
-	zk := clusterZooKeeper(t)
+	zk := startZooKeeper(t).Addr
 	b := kafkatest.Start(t, registered(zk, 0))
 	var in strings.Builder
 	for i := range 20_000 {

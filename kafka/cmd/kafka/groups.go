@@ -184,7 +184,7 @@ func (a groupsAction) describe(ctx context.Context, group string) error {
 		show = func(out io.Writer) error { return writeJSON(out, g) }
 	}
 	perr := show(a.out)
-	if note := g.unownedNote(); note != "" && perr == nil {
+	for _, note := range g.notes() {
 		fmt.Fprintln(a.notes, note)
 	}
 	return errors.Join(err, perr)

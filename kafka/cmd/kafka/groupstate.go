@@ -17,7 +17,7 @@ type groupState struct {
 	Group      string           `json:"group"`
 	Members    []groupMember    `json:"members"`
 	Partitions []groupPartition `json:"partitions"`
-	Unowned    int              `json:"partitions_without_owner"`
+	Unowned    int              `json:"partitions_without_owner"` // of those whose brokers are there
 }
 
 // groupMember is a consumer of a group, with its streams.
@@ -44,7 +44,8 @@ type groupPartition struct {
 	progress
 	Watermark *int64 `json:"watermark"`
 	LogEnd    *int64 `json:"log_end"`
-	// Away says that the partition's broker is not registered.
+	// Away says that the partition's broker is not registered: then nobody can own
+	// the partition.
 	Away bool `json:"broker_away,omitempty"`
 }
 
@@ -213,7 +214,7 @@ func (a groupsAction) addPartitions(ctx context.Context, g *groupState, topics [
 			p.Watermark, p.LogEnd = &s.Watermark, &s.LogEnd
 			p.lagTo(s.Watermark)
 		}
-		if p.Owner == nil {
+		if p.Owner == nil && !p.Away {
 			g.Unowned++
 		}
 		g.Partitions = append(g.Partitions, p)
@@ -240,6 +241,9 @@ func (g *groupState) print(out io.Writer) error {
 		row = append(row, numberOrNone(p.Watermark), numberOrNone(p.LogEnd))
 		if p.Away {
 			row[len(row)-2] = "broker is away"
+			if p.Owner == nil {
+				row[2] = "-"
+			}
 		}
 		rows = append(rows, row)
 	}
@@ -270,22 +274,31 @@ func (g *groupState) print(out io.Writer) error {
 	return table(out, rows)
 }
 
-// unownedNote names the partitions that nobody reads, "" if there are none. In a
-// group without members that is nothing to be told of each.
-func (g *groupState) unownedNote() string {
-	if g.Unowned == 0 || len(g.Members) == 0 {
-		return ""
-	}
-	const most = 10
-	var named []string
+// notes says in words what is amiss: partitions that nobody reads, though there are
+// members, and those that nobody can read.
+func (g *groupState) notes() (notes []string) {
+	var unowned, away []string
 	for _, p := range g.Partitions {
-		if p.Owner == nil && len(named) < most {
-			named = append(named, fmt.Sprintf("%s %d-%d", p.Topic, p.BrokerID, p.Partition))
+		name := fmt.Sprintf("%s %d-%d", p.Topic, p.BrokerID, p.Partition)
+		switch {
+		case p.Away:
+			away = append(away, name)
+		case p.Owner == nil:
+			unowned = append(unowned, name)
 		}
 	}
-	more := ""
-	if g.Unowned > most {
-		more = ", …"
+	tell := func(names []string, what string) {
+		const most = 10
+		if n := len(names); n > most {
+			names = append(names[:most:most], "…")
+		} else if n == 0 {
+			return
+		}
+		notes = append(notes, fmt.Sprintf("group %s: %s: %s", g.Group, what, strings.Join(names, ", ")))
 	}
-	return fmt.Sprintf("group %s: %d of %d partitions have no owner: %s%s", g.Group, g.Unowned, len(g.Partitions), strings.Join(named, ", "), more)
+	if len(g.Members) > 0 {
+		tell(unowned, fmt.Sprintf("%d of %d partitions have no owner", len(unowned), len(g.Partitions)))
+	}
+	tell(away, fmt.Sprintf("%d of %d partitions are at brokers that are not registered", len(away), len(g.Partitions)))
+	return notes
 }

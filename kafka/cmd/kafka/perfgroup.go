@@ -49,7 +49,7 @@ func perfConsumeGroup(ctx context.Context, o perfOptions) (r *perfResult, err er
 // readGroup joins the group, reads and leaves it.
 func (o perfOptions) readGroup(ctx context.Context, reg *registry.Registry, end *groupEnd, notes io.Writer) (*perfResult, error) {
 	cfg := consumer.GroupConfig{
-		Registry: reg, Group: o.group, Topics: map[string]int{o.topic: o.consumers}, Feed: consumer.PartitionConfig{FetchBytes: o.fetchSize},
+		Registry: reg, Group: o.group, Topics: map[string]int{o.topic: o.consumers}, Feed: consumer.PartitionConfig{FetchBytes: o.fetchSize, Logger: quiet},
 		Logger: warnings(notes),
 	}
 	g, err := consumer.OpenGroup(ctx, cfg)
