@@ -24,12 +24,13 @@ func TestB16ClusterOneBrokerStopped(t *testing.T) {
 		t.Run(kindName(cfg)+" "+cfg.QueueFull.String(), func(t *testing.T) {
 			first, process := startProcess(t)
 			second, _ := startProcess(t)
-			cfg.MaxBufferBytes = 100_000
+			cfg.MaxBufferBytes, cfg.QueueInterval = 100_000, 10*time.Millisecond
 			c := openCluster(t, producer.ClusterConfig{Config: cfg, StaticBrokers: []string{first, second}})
 			payload := noise(10_000)
+			mustPublish(t, c, "t", nil, payload)
 			mustSignal(t, process, syscall.SIGSTOP)
 			// Until so much has gone to the second one that the first has had its fill.
-			sent := int64(0)
+			sent := int64(1)
 			for range 3000 {
 				await(t, "room", func() bool { // the other one may be slower than this loop
 					sent++
@@ -64,7 +65,7 @@ func TestB16ClusterQueueFull(t *testing.T) {
 	for _, policy := range []producer.QueuePolicy{producer.QueueWait, producer.QueueWaitAtMost, producer.QueueDrop, producer.QueueError} {
 		for _, cfg := range []producer.Config{{}, {Async: true, BatchMessages: 3}, {Async: true, BatchMessages: 3, Acks: producer.AcksAppended, MaxInFlight: 4}} {
 			t.Run(fmt.Sprintf("%v async %v acks %v", policy, cfg.Async, cfg.Acks), func(t *testing.T) {
-				cfg.QueueFull, cfg.MaxBufferBytes = policy, 100_000
+				cfg.QueueFull, cfg.MaxBufferBytes, cfg.QueueInterval = policy, 100_000, time.Hour
 				if policy == producer.QueueWaitAtMost {
 					cfg.QueueTimeout = 20 * time.Millisecond
 				}
@@ -82,6 +83,9 @@ func testClusterQueueFull(t *testing.T, cfg producer.Config) {
 	c := openCluster(t, producer.ClusterConfig{Config: cfg, StaticBrokers: addrs})
 	payload := noise(10_000)
 	var l ledger
+	if err := l.send(testContext(t), c, nil, payload); err != nil {
+		t.Fatal(err)
+	}
 	for _, p := range processes {
 		mustSignal(t, p, syscall.SIGSTOP)
 	}

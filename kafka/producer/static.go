@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"kafkalab/kafka/client"
@@ -80,27 +80,43 @@ func (d *staticDirectory) follow(t *topicRoute) {
 
 // ask asks every broker how many partitions of a topic it has. One that does not
 // know the topic, or cannot be asked, is taken to have partition 0: with the first
-// message it will.
+// message it will. Who waits for the topic goes on with the first answer.
 func (d *staticDirectory) ask(t *topicRoute) {
-	counts := make([]int32, len(d.cluster.cfg.StaticBrokers))
-	var wg sync.WaitGroup
-	for i, addr := range d.cluster.cfg.StaticBrokers {
-		wg.Go(func() {
+	type answer struct {
+		broker, partitions int32
+		err                error
+	}
+	addrs := d.cluster.cfg.StaticBrokers
+	answers := make(chan answer, len(addrs))
+	for i, addr := range addrs {
+		d.cluster.wg.Go(func() {
 			n, err := d.askBroker(addr, t.name)
-			if err != nil {
-				d.cluster.cfg.Logger.Warn("partitions cannot be found out", "broker", addr, "topic", t.name, "error", err)
-			}
-			counts[i] = n
+			answers <- answer{int32(i), n, err}
 		})
 	}
-	wg.Wait()
-	byBroker, unknown := make(map[int32]int32, len(counts)), false
-	for i, n := range counts {
-		byBroker[int32(i)] = max(n, 1)
-		unknown = unknown || n == 0
+	counts, guessed := map[int32]int32{}, false
+	for range addrs {
+		a := <-answers
+		if a.err != nil {
+			d.cluster.cfg.Logger.Warn("partitions cannot be found out", "broker", addrs[a.broker], "topic", t.name, "error", a.err)
+		}
+		counts[a.broker] = max(a.partitions, 1)
+		guessed = guessed || a.partitions == 0
+		if a.err == nil && !isClosed(t.ready) {
+			d.cluster.partitionsFound(t, maps.Clone(counts))
+		}
 	}
-	d.cluster.partitionsFound(t, byBroker)
-	t.guessed.Store(unknown)
+	d.cluster.partitionsFound(t, counts)
+	t.guessed.Store(guessed)
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // askBroker returns how many partitions of a topic a broker has, 0 if it does not
