@@ -84,7 +84,7 @@ func (d *drawer) script(commands int) string {
 // end closes a session, or has the server do it, and the client has another one.
 func (d *drawer) end(c string, clients []string) {
 	if d.rng.IntN(2) == 0 {
-		d.say("%s close", c)
+		d.say("%s leave", c)
 	} else {
 		d.say("%s settle", c) // events may or may not come before the end
 		d.say("%s expire", c)
@@ -103,7 +103,12 @@ func (d *drawer) again(c string) {
 	d.say("%s settle", c)
 	d.say("%s reopen", c)
 	line := fmt.Sprintf("%s setwatches %d", c, d.rng.IntN(200))
-	for _, kind := range []string{"data", "exist", "child"} {
+	kinds := []string{"data", "exist", "child"}
+	if d.rng.IntN(3) == 0 {
+		line = fmt.Sprintf("%s setwatches2 %d", c, d.rng.IntN(200))
+		kinds = append(kinds, "persistent", "recursive")
+	}
+	for _, kind := range kinds {
 		line += " " + kind
 		for _, i := range d.rng.Perm(4)[:d.rng.IntN(4)] {
 			line += " " + []string{"/a", "/a/x", "/b", "/b/x/1"}[i]
@@ -128,10 +133,18 @@ func (d *drawer) request() string {
 		}
 		return "multi " + strings.Join(ops, " ; ")
 	case 5:
-		return "setacl " + d.path() + " " + d.version()
+		return d.of("setacl "+d.path()+" "+d.version(), d.watch())
 	default:
 		return d.write()
 	}
+}
+
+// watch adds a watch that stays, or takes one back.
+func (d *drawer) watch() string {
+	if d.rng.IntN(2) == 0 {
+		return "addwatch " + d.path() + " " + d.of("0", "1")
+	}
+	return "removewatches " + d.path() + " " + d.of("1", "2", "3")
 }
 
 func (d *drawer) write() string {

@@ -127,8 +127,12 @@ func (p *player) play(line string) error {
 		return p.readUntil(conn, func(zktest.Answer) bool { return true }, "")
 	}
 	command := words[1]
-	if command == "settle" { // a sync, whose events have no order that matters
+	switch command { // a sync and a close, whose events have no order that matters
+	case "settle":
 		command, args.words = "sync", []string{"/"}
+		defer func() { slices.Sort(p.out) }()
+	case "leave":
+		command = "close"
 		defer func() { slices.Sort(p.out) }()
 	}
 	op, body, err := request(command, &args)
@@ -274,6 +278,13 @@ func (p *player) body(command string, r *zktest.Reader) string {
 		return " " + fmt.Sprint(list)
 	case "childrennumber", "addwatch":
 		return fmt.Sprintf(" %d", r.Int())
+	case "whoami":
+		var list []string
+		for n := r.Int(); n > 0 && r.Err() == nil; n-- {
+			list = append(list, r.String()+":"+r.String())
+		}
+		slices.Sort(list)
+		return " " + fmt.Sprint(list)
 	case "getacl":
 		text := ""
 		for n := r.Int(); n > 0 && r.Err() == nil; n-- {

@@ -174,6 +174,8 @@ func build(command string, a *arguments) (zktest.Op, zktest.Fields) {
 		return zktest.OpMultiRead, buildMulti(a)
 	case "ping":
 		return zktest.OpPing, nil
+	case "whoami":
+		return zktest.OpWhoAmI, nil
 	case "close":
 		return zktest.OpCloseSession, nil
 	case "auth":
