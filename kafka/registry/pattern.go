@@ -45,8 +45,9 @@ func normalise(expression string) string {
 //     {2,3} does not either, since its ',' becomes '|';
 //   - what both have and mean differently: classes inside of classes and their
 //     intersection ([a[bc]], [a-z&&[aeiou]], [[:alpha:]]), a class that begins
-//     with ']', digits behind a backslash, \v and \V, the flag U; and the flag i
-//     where the pattern has \p, or letters that are not ASCII;
+//     with ']', digits behind a backslash, \v and \V, the flag U, a repetition
+//     behind flags (a(?i)*); and the flag i where the pattern has \p, or letters
+//     that are not ASCII;
 //   - what would take more than a few megabytes to compile, such as repetitions of
 //     repetitions of hundreds.
 //
@@ -244,6 +245,9 @@ func (d *dialect) group() error {
 		return errors.New("the flag U means different things in Java and RE2")
 	}
 	d.rest = flags[end:]
+	if after, alone := strings.CutPrefix(d.rest, ")"); alone && after != "" && strings.Contains("*+?{", after[:1]) {
+		return errors.New("a repetition behind flags repeats nothing in Java, and what comes before them in RE2")
+	}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -69,11 +70,38 @@ func TestPatternMatchesWholeNames(t *testing.T) {
 	}
 }
 
+// TestPatternAsJava: the file holds names, and patterns with what Java 17 says of
+// each name (1: String.matches). They were made at random of all that is taken.
+func TestPatternAsJava(t *testing.T) {
+	text, err := os.ReadFile("testdata/java_patterns.txt")
+	must(t, err)
+	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	names := strings.Split(lines[0], "\t")
+	for _, line := range lines[1:] {
+		expression, bits, _ := strings.Cut(line, "\t")
+		s, err := registry.WhiteList(expression, 1)
+		if err != nil {
+			t.Errorf("%q: %v", expression, err)
+			continue
+		}
+		for i, name := range names {
+			if java := bits[i] == '1'; s.Matches(name) != java {
+				t.Errorf("%q and %q: %v, Java says %v", expression, name, !java, java)
+			}
+		}
+	}
+	if len(lines) < 300 || len(names) < 30 {
+		t.Errorf("%d patterns and %d names", len(lines)-1, len(names))
+	}
+}
+
 // What Java and RE2 do not both know, or read differently, is refused, and the
 // error says what it is.
 func TestPatternRefused(t *testing.T) {
 	for pattern, says := range map[string]string{
 		"a{1,2}":                             "there is no {2,3}",
+		"a(?i)*":                             "behind flags",
+		"a(?s){0}":                           "behind flags",
 		"a(?=b)":                             "look-around",
 		"(?<=a)b":                            "look-behind",
 		"(?<!a)b":                            "look-behind",
