@@ -30,12 +30,12 @@
 // of it. Between Valid and what is done on the strength of it the process may be
 // stopped: what was begun then is beyond the lease.
 //
-// A proof is a handshake, which the leader of the ensemble has a hand in, or a
-// sync. A sync is used since the member that a client is connected to has to send
-// it to its leader, which looks whether the session is alive, and answers through
-// the same ordered channel as all else. A ping or a read is answered by the member
-// alone: by one that is cut off as well, for several ticks, while its leader ends
-// the session.
+// A proof is a handshake, for which a member asks its leader, or a sync. A sync is
+// used since the member that a client is connected to has to send it to its leader,
+// and the answer comes from there behind all that the leader has decided before,
+// the end of the session too: had that been decided, the connection would be closed
+// instead. A ping or a read is answered by the member alone: by one that is cut off
+// as well, for several ticks, while its leader ends the session.
 //
 // With one server that is all there is to it. An ensemble leaves these gaps:
 //
@@ -49,8 +49,8 @@
 //     handshake there closes the gap; if it cannot, or is stopped just then, its
 //     lease may end up to a third of a time-out after the session.
 //   - A leader that is cut off from the majority goes on answering until it steps
-//     down, after initLimit or syncLimit ticks without them, when the others have
-//     given it up as well. The leader that they elect gives each session a whole
+//     down, after syncLimit ticks without them, when the others have given it up as
+//     well. The leader that they elect gives each session a whole
 //     time-out anew, from its election on; so the lease is over before unless the
 //     election took less time than the old leader was late.
 //   - The clocks of client and server must run at about the same speed, and the
