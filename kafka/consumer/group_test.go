@@ -381,6 +381,64 @@ func TestGroupCommitWithinOnRelease(t *testing.T) {
 	}
 }
 
+// A hook that does not return holds up neither messages nor Close for longer than it
+// may, and Close says so.
+func TestGroupHookThatDoesNotReturn(t *testing.T) {
+	g := newGroupTest(t, zktest.Shared(t, zktest.Embedded), 1, 1)
+	g.produce("t", 0, 10)
+	hang, returned := make(chan struct{}), make(chan struct{})
+	m := g.join(func(c *consumer.GroupConfig) {
+		c.HookTimeout = 200 * time.Millisecond
+		c.OnAssigned = func(context.Context, []consumer.TopicPartition) { <-hang; close(returned) }
+		c.OnRelease = func(context.Context, []consumer.TopicPartition, bool) error {
+			t.Error("OnRelease was called while OnAssigned was running")
+			return nil
+		}
+	})
+	g.awaitAll("t", 10)
+	m.gone = true
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := m.Close(ctx); err == nil || !strings.Contains(err.Error(), "hook") {
+		t.Errorf("Close: %v", err)
+	}
+	m.reading.Wait()
+	close(hang)
+	<-returned
+	if owners := g.owners("t"); len(owners) != 0 {
+		t.Errorf("not released: %v", owners)
+	}
+}
+
+// Consumers may share a client of ZooKeeper: each takes its own nodes away when it
+// leaves, and the client goes on.
+func TestGroupsShareAClient(t *testing.T) {
+	g := newGroupTest(t, zktest.Shared(t, zktest.Embedded), 1, 2)
+	g.produce("t", 0, 10)
+	shared := registry.New(connect(t, g.zk.Connect()))
+	with := func(group string) func(*consumer.GroupConfig) {
+		return func(c *consumer.GroupConfig) { c.Registry, c.Group = shared, group }
+	}
+	a, b := g.join(with("g")), g.open(with("another"))
+	g.awaitOwners("t", threads(a)...)
+	a.leave()
+	if owners := g.owners("t"); len(owners) != 0 {
+		t.Errorf("owners after the end: %v", owners)
+	}
+	if consumers, err := g.nodes.Consumers(testContext(t), "g"); err != nil || len(consumers) != 0 {
+		t.Errorf("consumers after the end: %v, %v", consumers, err)
+	}
+	for range 20 {
+		if _, err := b.streams[0].Next(testContext(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.join(with("g"))
+	g.produce("t", 10, 5)
+	g.awaitAll("t", 15)
+	g.checkExactly("t", 15)
+}
+
 // Close is bounded while ZooKeeper is away, and says what it could not do.
 func TestGroupCloseWithoutZooKeeper(t *testing.T) {
 	g := newGroupTest(t, zktest.Shared(t, zktest.Embedded), 1, 2)
