@@ -76,12 +76,13 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	for _, x := range s.state.sessions {
 		x.heard.Store(int64(s.elapsed()))
 	}
-	s.tasks.Add(2)
-	go s.run()
-	go s.accept()
+	// After this line the state belongs to run.
 	s.log.Info("ZooKeeper server started", "listen", s.Addr().String(), "data_dir", cfg.DataDir, "zxid", fmt.Sprintf("%#x", s.state.tree.zxid),
 		"nodes", s.state.tree.count(), "sessions", len(s.state.sessions), "tick_time", cfg.TickTime,
 		"min_session_timeout", cfg.MinSessionTimeout, "max_session_timeout", cfg.MaxSessionTimeout)
+	s.tasks.Add(2)
+	go s.run()
+	go s.accept()
 	return s, nil
 }
 
