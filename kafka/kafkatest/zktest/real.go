@@ -151,11 +151,12 @@ func (r *realNode) stop() error { return r.proc.stop() }
 
 // ready says whether the node serves, an error that it never will.
 func (r *realNode) ready() (bool, error) {
-	if !r.running() {
-		return false, fmt.Errorf("it has ended: %w", r.proc.err)
-	}
+	running := r.running() // asked first: one that has ended has written all
 	if bytes.Contains(r.log(), []byte("BindException")) {
 		return false, errPortTaken
+	}
+	if !running {
+		return false, fmt.Errorf("it has ended: %w", r.proc.err)
 	}
 	return mode(r.client) != "", nil
 }
