@@ -93,6 +93,7 @@ func (s *Server) register(ctx context.Context) error {
 	}
 	var life context.Context
 	life, g.cancel = context.WithCancel(context.Background())
+	s.warnOfLoopback(ctx, host)
 	g.mu.Lock()
 	g.client, g.registry = client, registry.New(client)
 	g.mu.Unlock()
@@ -388,7 +389,7 @@ func (g *registration) state() registrationState {
 	if g.client != nil {
 		st.stats = g.client.Stats()
 	}
-	if s := g.session; s != nil && st.registered && st.trouble == nil {
+	if s := g.session; s != nil {
 		if d := s.OutOfTouch(); d > s.Timeout() {
 			st.registered, st.trouble = false, fmt.Errorf("there has been no connection for %v, longer than the session's time-out of %v", d.Round(time.Millisecond), s.Timeout())
 		}

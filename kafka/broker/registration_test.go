@@ -338,6 +338,13 @@ func TestB13Broker(t *testing.T) {
 			t.Errorf("%v expiries", got)
 		}
 
+		// The watch on its node has come over.
+		if err := o.Client().Delete(t.Context(), "/brokers/ids/1", -1); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the node", func() bool { _, now := o.broker(1); return now == session })
+		awaitHealth(t, b, http.StatusOK, "ready")
+
 		line.Cut()
 		back := time.Now().Add(3 * timeout)
 		awaitHealth(t, b, http.StatusServiceUnavailable, "no connection for")

@@ -16,7 +16,9 @@ import (
 // a line each, the latest last. With it a broker that was killed and started again
 // knows the node of its last session, which may live on for a while, from that of
 // a foreign broker with the same id (fault B14). Whoever has the log folder is the
-// broker: only one process can have it.
+// broker: only one process can have it. (A copy of a log folder that is started
+// beside the original takes its registration away; the original then says, as not
+// ready, by whom.)
 const (
 	creatorName      = "broker.creator"
 	creatorTemporary = creatorName + ".tmp"

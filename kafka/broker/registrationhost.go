@@ -36,6 +36,20 @@ func advertisedHost(ctx context.Context, cfg *Config) (string, error) {
 	return host, nil
 }
 
+// warnOfLoopback warns of a registered host that means another machine to everybody
+// else, if there may be others: ZooKeeper is on another machine.
+func (s *Server) warnOfLoopback(ctx context.Context, host string) {
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return
+	}
+	local, err := localAddress(ctx, s.cfg.ZooKeeper.Servers)
+	if err != nil || net.ParseIP(local).IsLoopback() {
+		return
+	}
+	s.log.Warn("the registered host is reached from this machine alone, and ZooKeeper is on another: listen on all interfaces (--listen 0.0.0.0:9092), or name the host with --hostname",
+		"host", host, "zookeeper", s.cfg.ZooKeeper.Servers)
+}
+
 // localAddress returns the address of this machine from which a server of ZooKeeper
 // is reached. Nothing is sent: the kernel chooses it when a UDP socket is connected.
 func localAddress(ctx context.Context, servers string) (string, error) {
