@@ -22,7 +22,8 @@ describe  prints each partition: first offset, watermark (the exclusive end of
           named. With --group also which stream of the group owns it (NO OWNER
           where nobody reads it), the offset that it has committed, and its lag
           in bytes against the watermark
-create    makes topics with --partitions partitions at every broker
+create    makes topics with --partitions partitions at every broker; with
+          --zk-connect it returns when ZooKeeper knows them
 delete    removes topics with all that they hold, at every broker that has them
 
 The brokers are those of --broker-list, or all that are registered in ZooKeeper.
