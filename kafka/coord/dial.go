@@ -80,7 +80,7 @@ func (s *Session) dial(network, addr string, _ time.Duration) (net.Conn, error) 
 		return nil, err
 	}
 	seen := s.zxid.Load()
-	l := &link{Conn: conn, session: s, patience: s.patience(d), seen: seen, admitted: seen, counts: make(map[int32]int32)}
+	l := &link{Conn: conn, session: s, patience: s.patience(d), seen: seen, admitted: seen, kinds: make(map[int32]int32)}
 	if d.hungUp && s.longAway() {
 		// A server that is behind of what was seen hangs up. If it has lost its data
 		// it always will be, and never say that the session is gone.

@@ -69,8 +69,8 @@ type link struct {
 	rest int    // bytes of it that are still to be read
 	buf  [shakeMax + sizeSize]byte
 
-	mu     sync.Mutex
-	counts map[int32]int32 // xid → kind, of requests whose answers begin with a count
+	mu    sync.Mutex
+	kinds map[int32]int32 // by xid, of the requests whose answers are looked at
 
 	closeXid      atomic.Int32
 	answered      atomic.Bool // something but the handshake
@@ -96,17 +96,23 @@ func (l *link) Write(p []byte) (int, error) {
 	xid := int32(binary.BigEndian.Uint32(p[sizeSize:]))
 	switch kind := int32(binary.BigEndian.Uint32(p[sizeSize+4:])); kind {
 	case kindGet, kindChildren:
-		l.mu.Lock()
-		l.counts[xid] = kind
-		l.mu.Unlock()
+		l.expect(xid, kind)
 	case kindClose:
 		l.closeXid.Store(xid)
 	case kindSetWatches:
+		l.expect(xid, kind)
 		if len(p) >= sizeSize+requestHeader+8 {
 			p = withTransaction(p, sizeSize+requestHeader, l.seen)
 		}
 	}
 	return l.Conn.Write(p)
+}
+
+// expect has the answer to a request looked at.
+func (l *link) expect(xid, kind int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kinds[xid] = kind
 }
 
 // withTransaction returns a copy of p with a transaction at a place: a writer
@@ -182,20 +188,32 @@ func (l *link) look(head []byte) error {
 		l.closeAnswered.Store(true)
 	}
 	l.mu.Lock()
-	kind := l.counts[xid]
-	delete(l.counts, xid)
+	kind := l.kinds[xid]
+	delete(l.kinds, xid)
 	l.mu.Unlock()
-	if code := binary.BigEndian.Uint32(head[codeAt:]); kind == 0 || code != 0 {
+	code := int32(binary.BigEndian.Uint32(head[codeAt:]))
+	switch {
+	case kind == kindSetWatches && code != 0:
+		// The library would go on without them.
+		l.answered.Store(false)
+		return fmt.Errorf("watches are not set again: error code %d", code)
+	case kind == 0 || kind == kindSetWatches || code != 0:
 		return nil
 	}
+	return l.checkCount(head, kind)
+}
+
+// checkCount checks the count that an answer begins with: bytes of a value, or
+// names.
+func (l *link) checkCount(head []byte, kind int32) error {
 	room := l.rest - statSize
 	if room < 0 {
 		return fmt.Errorf("%w: answer without the state of the node", errNotZooKeeper)
 	}
 	count := int32(binary.BigEndian.Uint32(head[sizeSize+responseHeader:]))
-	least, most := int32(-1), int32(room) // bytes; a missing value has -1
+	least, most := int32(-1), int32(room) // a missing value has -1
 	if kind == kindChildren {
-		least, most = 0, int32(room)/4 // names, each with its length
+		least, most = 0, int32(room)/4 // each name has its length before it
 	}
 	if count < least || count > most {
 		return fmt.Errorf("%w: count of %d in an answer with %d bytes", errNotZooKeeper, count, l.rest)

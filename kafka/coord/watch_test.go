@@ -263,6 +263,32 @@ func TestSetWatches(t *testing.T) {
 	}
 }
 
+// TestWatchesRefused: a server that refuses to set watches again is asked over
+// another connection, after a pause.
+func TestWatchesRefused(t *testing.T) {
+	f := newFake(t, func(f *fakeServer) {
+		f.timeout = 10 * time.Second
+		f.answer = func(r fakeRequest) (int32, []byte, bool) {
+			if r.kind == kindSetWatches && r.connection < 5 {
+				const unimplemented = -6
+				return unimplemented, nil, true
+			}
+			return 0, append(str("v"), stat(0, 0)...), true
+		}
+	})
+	c := connect(t, f.config())
+	var data states
+	must(t, c.WatchData("/n", data.data).Ready(testContext(t)))
+	f.hangUp()
+	eventually(t, "watches set again", func() bool {
+		set, n := f.seen(kindSetWatches)
+		return len(set) == 4 && n == 5
+	})
+	if st := c.Stats(); st.Sessions != 1 {
+		t.Errorf("stats %+v", st)
+	}
+}
+
 // TestWatchDoesNotSpin: a server that refuses what a watch asks for is asked
 // again after pauses.
 func TestWatchDoesNotSpin(t *testing.T) {
