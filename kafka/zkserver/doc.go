@@ -60,6 +60,8 @@
 //     an unknown request.
 //   - A check that stands alone, not in a multi, is answered with a header when
 //     it succeeds. ZooKeeper does not answer at all.
+//   - checkWatches says whether the client itself watches; ZooKeeper says yes as
+//     soon as anybody watches the node.
 //   - A create with a time to live is refused as by a server that has these nodes
 //     switched off, also where ZooKeeper would end on it.
 //   - Children are listed sorted, and the ephemeral nodes of a session that ends go
