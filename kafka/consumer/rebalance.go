@@ -138,11 +138,12 @@ func (g *Group) attempt(ctx context.Context, taken int64, restart, last bool) er
 	if err != nil {
 		return err
 	}
-	view, err := g.readRegistries(ctx, s)
+	v, err := g.readRegistries(ctx, s)
 	if err != nil {
 		return err
 	}
-	want := g.choose(view)
+	want := g.choose(v)
+	g.log.Debug("chosen", "brokers", len(v.brokers), "consumers", len(v.consumers), "topics", len(v.partitions), "partitions", len(want))
 	if overtaken() {
 		return errOvertaken
 	}
@@ -153,7 +154,7 @@ func (g *Group) attempt(ctx context.Context, taken int64, restart, last bool) er
 		return errOvertaken
 	}
 	err = g.claim(ctx, s, want, last)
-	return errors.Join(err, g.startFeeds(ctx, view))
+	return errors.Join(err, g.startFeeds(ctx, v))
 }
 
 // view is what a consumer has read of the registries.
@@ -252,63 +253,4 @@ func (g *Group) choose(v view) map[TopicPartition]string {
 	g.wanted = want
 	g.mu.Unlock()
 	return want
-}
-
-// claim makes the owner nodes of the partitions chosen that are not owned yet. As
-// with Kafka 0.7 it is all or nothing, since a conflict says that another member has
-// not heard of a change yet; but the last try takes what is free, so that one
-// partition that is held for long does not keep others waiting.
-func (g *Group) claim(ctx context.Context, s *coord.Session, want map[TopicPartition]string, last bool) error {
-	claims := g.missing(want)
-	if len(claims) == 0 {
-		return nil
-	}
-	g.member.keepLease(s)
-	var conflicts []error
-	for len(claims) > 0 {
-		made, err := g.registry.ClaimAll(ctx, s, g.cfg.Group, claims)
-		if err == nil {
-			g.own(s, made)
-			break
-		}
-		var conflict *registry.OwnedError
-		isConflict := errors.As(err, &conflict)
-		if !isConflict || away(err) || errors.Is(err, coord.ErrInDoubt) {
-			// What was made may not have been deleted again.
-			for _, c := range claims {
-				g.member.doubtful[TopicPartition{Topic: c.Topic, Partition: c.Partition}] = c
-			}
-		}
-		if !isConflict || !last {
-			return err
-		}
-		conflicts = append(conflicts, conflict)
-		claims = without(claims, conflict)
-	}
-	return errors.Join(conflicts...)
-}
-
-// missing returns the claims to be made, in a fixed order.
-func (g *Group) missing(want map[TopicPartition]string) []registry.Claim {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var claims []registry.Claim
-	for tp, thread := range want {
-		if g.owned[tp] == nil {
-			claims = append(claims, registry.Claim{Topic: tp.Topic, Partition: tp.Partition, Thread: thread})
-		}
-	}
-	sortClaims(claims)
-	return claims
-}
-
-// own takes partitions up whose claims were made.
-func (g *Group) own(s *coord.Session, made []registry.Claim) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, c := range made {
-		o := newOwnership(c, s, g.stream(c.Topic, c.Thread))
-		g.owned[o.TopicPartition] = o
-		delete(g.member.doubtful, o.TopicPartition)
-	}
 }

@@ -1,11 +1,9 @@
 package consumer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -230,17 +228,4 @@ func (g *Group) drop(gone []*ownership) {
 		})
 	}
 	wg.Wait()
-}
-
-func sortClaims(claims []registry.Claim) {
-	slices.SortFunc(claims, func(a, b registry.Claim) int {
-		return cmp.Or(cmp.Compare(a.Topic, b.Topic), a.Partition.Compare(b.Partition))
-	})
-}
-
-// without returns claims but for the one that somebody else owns.
-func without(claims []registry.Claim, owned *registry.OwnedError) []registry.Claim {
-	return slices.DeleteFunc(slices.Clone(claims), func(c registry.Claim) bool {
-		return c.Topic == owned.Topic && c.Partition == owned.Partition
-	})
 }
