@@ -203,6 +203,9 @@ func (f *feed) move(addr string) {
 		return
 	}
 	f.addr = addr
+	if f.err != nil && f.err.Temporary {
+		f.err = nil // of the old address
+	}
 	f.wake()
 }
 

@@ -44,3 +44,17 @@ func (f *feed) Waiting() bool {
 	defer f.to.mu.Unlock()
 	return f.queued
 }
+
+// Failing reports whether an error waits to be told.
+func (f *feed) Failing() bool {
+	f.to.mu.Lock()
+	defer f.to.mu.Unlock()
+	return f.err != nil
+}
+
+// Held returns how many feeds are put aside for want of a lease.
+func (s *GroupStream) Held() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.held)
+}

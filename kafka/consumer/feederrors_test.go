@@ -1,6 +1,7 @@
 package consumer_test
 
 import (
+	"context"
 	"errors"
 	"net"
 	"slices"
@@ -221,6 +222,39 @@ func TestBrokerAway(t *testing.T) {
 		}
 		b.Stop()
 	}
+}
+
+// That a broker is away is not told when it is over, as the broker is there again
+// or has moved.
+func TestBrokerThatIsBackIsNotToldAway(t *testing.T) {
+	b := paperLog(t, 100)
+	s := consumer.NewGroupStream()
+	feed := startFeed(t, s, b.HostPort(), 0, func(c *consumer.FeedConfig) {
+		c.AwayAfter, c.ErrorEvery = time.Nanosecond, time.Hour
+	})
+	for range 100 {
+		next(t, s)
+	}
+	s.Done()
+	quiet := func() {
+		t.Helper()
+		if m, err := s.Next(endedAfter(t, 20*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%q, %v", m.Payload, err)
+		}
+	}
+	quiet()
+	b.Stop()
+	await(t, "the loss", feed.Failing)
+	b.Restart()
+	await(t, "the end of the loss", func() bool { return !feed.Failing() })
+	quiet()
+	b.Stop()
+	await(t, "the loss", feed.Failing)
+	feed.Move(newFake(t, nil).addr)
+	if feed.Failing() {
+		t.Error("fails at the address that it has left")
+	}
+	quiet()
 }
 
 // A feed follows its broker to another address: where it cannot be reached at the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -144,12 +145,19 @@ func TestGroupStreamOfSeveralPartitions(t *testing.T) {
 			}
 			r := readings[c.Broker]
 			before := r.next
+			var payloads [][]byte
 			for c.Next() {
 				r.got(t, c.Message().Payload, c.Offset(), c.NextOffset())
+				payloads = append(payloads, c.Message().Payload)
 				left--
 			}
 			if c.Err() != nil {
 				t.Fatal(c.Err())
+			}
+			for i, payload := range payloads {
+				if string(payload) != r.want[before+i].payload {
+					t.Fatalf("message %d of a chunk is %q at its end", i, payload)
+				}
 			}
 			r.checkConsumed(t, before)
 		}
@@ -315,6 +323,47 @@ func TestLease(t *testing.T) {
 	}
 }
 
+// A feed that is given up while it is put aside is forgotten.
+func TestRevokeWithoutALease(t *testing.T) {
+	f := newFake(t, func(f *fakeBroker) { f.log = encode(0, 1, numbered) })
+	s := consumer.NewGroupStream()
+	feed := startFeed(t, s, f.addr, 0, func(c *consumer.FeedConfig) { c.Lease = func() bool { return false } })
+	await(t, "the message", feed.Waiting)
+	await(t, "the putting aside", func() bool {
+		if m, err := s.Next(endedAfter(t, 5*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%q, %v", m.Payload, err)
+		}
+		return s.Held() == 1
+	})
+	feed.Revoke()
+	if s.Held() != 0 {
+		t.Errorf("%d put aside", s.Held())
+	}
+}
+
+// Compressed messages without any inside are consumed with what comes before them.
+func TestGroupStreamEndsWithEmptyMessages(t *testing.T) {
+	log := slices.Concat(encode(0, 1, numbered), compressed(t, nil, 0))
+	for _, chunks := range []bool{false, true} {
+		f := newFake(t, func(f *fakeBroker) { f.log = log })
+		s := consumer.NewGroupStream()
+		feed := startFeed(t, s, f.addr, 0, nil)
+		next(t, s)
+		if chunks {
+			if c, err := s.NextChunk(testContext(t)); err != nil || c.Next() || c.Err() != nil {
+				t.Errorf("%v, %v: want an empty chunk", err, c.Err())
+			}
+			s.Done()
+		}
+		await(t, "the end of the log", func() bool {
+			if m, err := s.Next(endedAfter(t, 5*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%q, %v", m.Payload, err)
+			}
+			return feed.Consumed() == int64(len(log))
+		})
+	}
+}
+
 func endedAfter(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
@@ -388,15 +437,20 @@ func TestGroupStreamClose(t *testing.T) {
 		t.Errorf("consumed up to %d, want %d", feed.Consumed(), m.NextOffset)
 	}
 
-	s = consumer.NewGroupStream()
-	ended := make(chan error)
-	go func() {
-		_, err := s.Next(testContext(t))
-		ended <- err
-	}()
-	s.End()
-	if err := <-ended; !errors.Is(err, consumer.ErrClosed) || !strings.Contains(err.Error(), "g_c-0") {
-		t.Error(err)
+	for range 20 { // so that some are waiting by then
+		s = consumer.NewGroupStream()
+		ended := make(chan error)
+		go func() {
+			_, err := s.Next(testContext(t))
+			ended <- err
+		}()
+		for range 100 {
+			runtime.Gosched()
+		}
+		s.End()
+		if err := <-ended; !errors.Is(err, consumer.ErrClosed) || !strings.Contains(err.Error(), "g_c-0") {
+			t.Error(err)
+		}
 	}
 }
 
