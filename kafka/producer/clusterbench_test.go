@@ -47,7 +47,7 @@ func TestClusterSendAllocatesNothingPerMessage(t *testing.T) {
 }
 
 func BenchmarkClusterSend(b *testing.B) {
-	payload, key := make([]byte, 200), []byte("some key")
+	payload := make([]byte, 200)
 	for name, cfg := range map[string]producer.Config{"sync": {}, "async": {Async: true}} {
 		b.Run(name, func(b *testing.B) {
 			c, err := producer.OpenCluster(context.Background(), producer.ClusterConfig{Config: cfg, StaticBrokers: []string{drain(b), drain(b)}})
@@ -57,7 +57,7 @@ func BenchmarkClusterSend(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(payload)))
 			for b.Loop() {
-				if err := c.Send(context.Background(), "topic", key, payload); err != nil {
+				if err := c.Send(context.Background(), "topic", nil, payload); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -43,6 +43,10 @@ func javaHash(key []byte) (h int32) {
 		return h
 	}
 	for len(key) > 0 {
+		if key[0] < utf8.RuneSelf {
+			h, key = 31*h+int32(key[0]), key[1:]
+			continue
+		}
 		r, size := utf8.DecodeRune(key)
 		key = key[size:]
 		if r > 0xffff {
