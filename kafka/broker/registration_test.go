@@ -131,6 +131,7 @@ func remove(t *testing.T, b *kafkatest.Broker, topic string) {
 // into being, with the number of partitions that is theirs, and again after a
 // restart; all are gone at once when it stops.
 func TestRegistration(t *testing.T) {
+	t.Parallel()
 	zktest.EachShared(t, func(t *testing.T, c *zktest.Cluster) {
 		o := observe(t, c)
 		b := kafkatest.Start(t, kafkatest.WithID(7), kafkatest.WithZooKeeper(c.Connect()), withMetrics, func(c *broker.Config) {
@@ -176,6 +177,7 @@ func TestRegistration(t *testing.T) {
 // with what groups have stored of it; one that is made again under the name comes
 // with its own number of partitions and no offsets.
 func TestDeletedTopicIsUnregistered(t *testing.T) {
+	t.Parallel()
 	zktest.EachShared(t, func(t *testing.T, c *zktest.Cluster) {
 		o := observe(t, c)
 		b := kafkatest.Start(t, kafkatest.WithID(1), kafkatest.WithZooKeeper(c.Connect()))
@@ -210,6 +212,7 @@ func TestDeletedTopicIsUnregistered(t *testing.T) {
 // Started again at once it takes its node over, and it stays registered when that
 // session ends.
 func TestB14KilledAndStartedAtOnce(t *testing.T) {
+	t.Parallel()
 	zktest.EachShared(t, func(t *testing.T, c *zktest.Cluster) {
 		o := observe(t, c)
 		line := c.NewLine()
@@ -246,6 +249,7 @@ func TestB14KilledAndStartedAtOnce(t *testing.T) {
 // TestB14SameIDElsewhere: a second broker with the id refuses to start, names the
 // holder, and leaves it alone; after the holder's end it starts.
 func TestB14SameIDElsewhere(t *testing.T) {
+	t.Parallel()
 	zktest.EachShared(t, func(t *testing.T, c *zktest.Cluster) {
 		o := observe(t, c)
 		holder := kafkatest.Start(t, kafkatest.WithID(1), kafkatest.WithZooKeeper(c.Connect()))
@@ -273,6 +277,7 @@ func TestB14SameIDElsewhere(t *testing.T) {
 
 // TestB14ExpiredWhileItLives: the broker registers again, as does all that it has.
 func TestB14ExpiredWhileItLives(t *testing.T) {
+	t.Parallel()
 	zktest.EachShared(t, func(t *testing.T, c *zktest.Cluster) {
 		o := observe(t, c)
 		b := kafkatest.Start(t, kafkatest.WithID(1), kafkatest.WithZooKeeper(c.Connect()), withMetrics)
@@ -311,7 +316,8 @@ func awaitHealth(t *testing.T, b *kafkatest.Broker, status int, says string) {
 // broker keeps session and nodes; cut off for three times it registers again, and
 // is not ready while it is out of touch.
 func TestB13Broker(t *testing.T) {
-	const timeout = 1500 * time.Millisecond
+	t.Parallel()
+	const timeout = 2 * time.Second
 	zktest.EachShared(t, func(t *testing.T, c *zktest.Cluster) {
 		o := observe(t, c)
 		line := c.NewLine()
@@ -322,8 +328,7 @@ func TestB13Broker(t *testing.T) {
 
 		connects := metric(t, b, "kafka_broker_zookeeper_connects_total")
 		line.Cut()
-		stays := time.Now().Add(timeout / 3)
-		for time.Now().Before(stays) {
+		for stays := time.Now().Add(timeout / 3); time.Now().Before(stays); time.Sleep(10 * time.Millisecond) {
 			works(t, b, "t")
 			if _, now := o.broker(1); now != session {
 				t.Fatalf("the node has vanished, or is of session %#x", now)
@@ -348,7 +353,7 @@ func TestB13Broker(t *testing.T) {
 		line.Cut()
 		back := time.Now().Add(3 * timeout)
 		awaitHealth(t, b, http.StatusServiceUnavailable, "no connection for")
-		for time.Now().Before(back) {
+		for ; time.Now().Before(back); time.Sleep(10 * time.Millisecond) {
 			works(t, b, "t")
 		}
 		eventually(t, "the end of the session", func() bool { _, now := o.broker(1); return now == 0 })
@@ -368,6 +373,7 @@ func TestB13Broker(t *testing.T) {
 // TestZooKeeperAway: what happens while ZooKeeper stands still is registered when
 // it is back, and produce and fetch never wait for it.
 func TestZooKeeperAway(t *testing.T) {
+	t.Parallel()
 	zktest.EachShared(t, func(t *testing.T, c *zktest.Cluster) {
 		o := observe(t, c)
 		line := c.NewLine()
@@ -400,6 +406,7 @@ func TestZooKeeperAway(t *testing.T) {
 // TestNodeTakenAway: a broker whose node somebody deletes registers again; whose
 // node somebody else has put his own value into is not ready and says whose.
 func TestNodeTakenAway(t *testing.T) {
+	t.Parallel()
 	zktest.EachShared(t, func(t *testing.T, c *zktest.Cluster) {
 		o := observe(t, c)
 		b := kafkatest.Start(t, kafkatest.WithID(1), kafkatest.WithZooKeeper(c.Connect()), withMetrics)
@@ -435,6 +442,7 @@ func TestNodeTakenAway(t *testing.T) {
 // A broker that cannot register does not start, and says what to do; nothing of it
 // stays.
 func TestStartWithoutZooKeeper(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cfg := broker.DefaultConfig()
 	cfg.Listen, cfg.LogDir = "127.0.0.1:0", dir
@@ -462,6 +470,7 @@ func TestStartWithoutZooKeeper(t *testing.T) {
 }
 
 func TestRegistrationConfig(t *testing.T) {
+	t.Parallel()
 	for says, change := range map[string]func(*broker.Config){
 		"no ZooKeeper":     func(c *broker.Config) { c.AdvertisedHost = "h" },
 		"give a host name": func(c *broker.Config) { c.AdvertisedHost, c.ZooKeeper.Servers = "fe80::1", "h:1" },

@@ -21,11 +21,11 @@ type Option func(*broker.Config)
 func WithID(id int32) Option { return func(c *broker.Config) { c.ID = id } }
 
 // WithZooKeeper registers the broker in ZooKeeper, at a connection string such as
-// those of zktest, with a session time-out of one second.
+// those of zktest, with a session time-out of five seconds.
 func WithZooKeeper(connect string) Option {
 	return func(c *broker.Config) {
 		c.ZooKeeper.Servers = connect
-		c.ZooKeeper.SessionTimeout = time.Second
+		c.ZooKeeper.SessionTimeout = 5 * time.Second
 		c.ZooKeeper.ConnectTimeout = 10 * time.Second
 		c.ZooKeeper.RequestTimeout = 5 * time.Second
 	}
