@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"kafkalab/kafka/client"
+	"kafkalab/kafka/kafkatest/torture"
 	"kafkalab/kafka/kafkatest/zktest"
 	"kafkalab/kafka/registry"
 )
@@ -66,7 +67,7 @@ func torment(t *testing.T, kind zktest.Kind, seed uint64) {
 	for _, k := range slices.Sorted(maps.Keys(done)) {
 		what = append(what, fmt.Sprintf("%s: %d", k, done[k]))
 	}
-	t.Logf("%d consumers; %s\n%v; %d acknowledged, %d sends failed", len(w.consumers), strings.Join(what, ", "), r, len(run.Acked), w.load.failed)
+	t.Logf("%d consumers; %s\n%v; %d acknowledged, %d sends failed, %d starts of brokers without ZooKeeper", len(w.consumers), strings.Join(what, ", "), r, len(run.Acked), w.load.failed, w.unstarted)
 	if err := r.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -122,11 +123,7 @@ func (w *world) unsettled() string {
 func (w *world) finish() Run {
 	w.t.Helper()
 	w.load.end()
-	for i := range w.brokers {
-		if err := w.brokers[i].WaitReady(); err != nil {
-			w.t.Fatal(err)
-		}
-	}
+	w.awaitBrokers()
 	run := Run{Journals: make(map[string][]Event), Troubles: w.troubles, Ends: w.logEnds(), Acked: w.load.acked}
 	w.drain(run.Ends)
 	for _, p := range w.alive() {
@@ -152,6 +149,18 @@ func (w *world) finish() Run {
 		run.Journals[p.name] = events
 	}
 	return run
+}
+
+// awaitBrokers waits until all brokers serve.
+func (w *world) awaitBrokers() {
+	w.t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		w.noneDied()
+		if !slices.ContainsFunc(w.brokers[:], func(b *torture.Process) bool { return !b.Ready() }) {
+			return
+		}
+	}
+	w.t.Fatalf("not all brokers are up within %v", patience)
 }
 
 // logEnds asks the brokers where the logs end.

@@ -256,16 +256,17 @@ func (w *world) brokerRestarts() string {
 	i := w.rng.IntN(brokers)
 	what := fmt.Sprintf("broker %d", i)
 	// One that cannot register does not come up.
-	if w.going(what) || w.going("ZooKeeper") {
+	if w.going(what) || w.going("ZooKeeper") || !w.brokers[i].Ready() {
 		return ""
 	}
 	did := "broker killed"
+	w.down[i] = true
 	if w.rng.IntN(2) == 0 {
 		w.brokers[i].Kill()
 	} else {
 		did = "broker stopped"
 		if err := w.brokers[i].Stop(); err != nil {
-			w.t.Fatal(err)
+			w.t.Fatalf("broker %d: %v; its log:\n%s", i, err, w.brokers[i].Log())
 		}
 	}
 	// It is no trouble for what consumers hold and commit.

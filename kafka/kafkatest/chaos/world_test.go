@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -54,9 +55,11 @@ type world struct {
 
 	registry  *registry.Registry
 	brokers   [brokers]*torture.Process
+	down      [brokers]bool // on purpose
 	consumers []*process // all there ever were
 	troubles  []Trouble
 	ends      []ending // of troubles that last
+	unstarted int      // starts of brokers that failed while ZooKeeper was away
 
 	background sync.WaitGroup
 	stop       context.CancelFunc
@@ -129,6 +132,7 @@ func newWorld(t *testing.T, kind zktest.Kind, seed uint64) *world {
 
 // startBroker starts a broker, at an address of its own each time.
 func (w *world) startBroker(i int) {
+	w.down[i] = false
 	w.brokers[i] = torture.Launch(w.t, w.bin, "broker", "--broker-id", strconv.Itoa(i), "--listen", "127.0.0.1:0", "--hostname", "127.0.0.1",
 		"--log-dir", filepath.Join(w.dir, fmt.Sprintf("broker-%d", i)), "--zk-connect", w.zk.Connect(), "--zk-session-timeout", sessionTime.String(),
 		"--num-partitions", strconv.Itoa(perBroker), "--flush-interval", "50ms", "--segment-size", "256KiB")
@@ -206,9 +210,25 @@ func (w *world) alive() (alive []*process) {
 	return alive
 }
 
-// noneDied fails the test when a consumer has ended that was not to.
+// noneDied fails the test when a consumer or broker has ended that was not to. A
+// broker that ZooKeeper did not let come up is started again.
 func (w *world) noneDied() {
 	w.t.Helper()
+	for i, b := range w.brokers {
+		select {
+		case <-b.Done():
+		default:
+			continue
+		}
+		switch {
+		case w.down[i]:
+		case !b.Ready() && strings.Contains(b.Log(), "ZooKeeper"):
+			w.unstarted++
+			w.startBroker(i)
+		default:
+			w.t.Fatalf("broker %d has ended by itself; its log:\n%s", i, b.Log())
+		}
+	}
 	for _, p := range w.consumers {
 		select {
 		case <-p.ended:
