@@ -56,7 +56,7 @@ type world struct {
 	registry  *registry.Registry
 	brokers   [brokers]*torture.Process
 	down      [brokers]bool // on purpose
-	consumers []*process // all there ever were
+	consumers []*process    // all there ever were
 	troubles  []Trouble
 	ends      []ending // of troubles that last
 	unstarted int      // starts of brokers that failed while ZooKeeper was away
