@@ -16,20 +16,16 @@ import (
 	"kafkalab/results/resultfile"
 )
 
-// Draw draws the figures of the run in dir and writes its tables, all into the
-// folder out, which is made if need be; files of the same names are replaced.
-// It returns the paths of what it wrote, in order.
+// Draw draws the figures of a run and writes its tables, all into the folder
+// out, which is made if need be; files of the same names are replaced. It
+// returns the paths of what it wrote, in order.
 //
 // Each scenario gives <scenario>.png, .svg and .pdf with the axis that fits
 // (logarithmic where systems differ by more than a factor of 20), the same
 // with the other axis as <scenario>-linear or <scenario>-log, and
 // <scenario>-extras where it has additions to the paper's figure. tables.md
 // holds the rest.
-func Draw(dir, out string) ([]string, error) {
-	r, err := resultfile.Read(dir)
-	if err != nil {
-		return nil, err
-	}
+func Draw(r *resultfile.Result, out string) ([]string, error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, err
 	}

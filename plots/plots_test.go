@@ -219,11 +219,11 @@ func TestRepetitionCountsOnce(t *testing.T) {
 func TestDrawIsDeterministic(t *testing.T) {
 	dir := newMaker().make(t)
 	one, two := t.TempDir(), t.TempDir()
-	first, err := Draw(dir, one)
+	first, err := Draw(read(t, dir), one)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Draw(dir, two); err != nil {
+	if _, err := Draw(read(t, dir), two); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
@@ -298,7 +298,7 @@ func TestRunWithoutAValidAttempt(t *testing.T) {
 		a.Outcome, a.Reason = resultfile.Interrupted, "by the user"
 	}
 	dir := m.make(t)
-	written, err := Draw(dir, dir)
+	written, err := Draw(read(t, dir), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +317,7 @@ func TestRunWithoutAnAttempt(t *testing.T) {
 	m := newMaker()
 	m.repeat = 0
 	dir := m.make(t)
-	if _, err := Draw(dir, dir); err != nil {
+	if _, err := Draw(read(t, dir), dir); err != nil {
 		t.Fatal(err)
 	}
 	r := read(t, dir)

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Result is a run as it was read, complete and checked.
@@ -18,6 +19,7 @@ type Result struct {
 
 	points  map[string][]Point
 	samples map[string][]Sample
+	faults  []error
 }
 
 // Points returns the points of an attempt, in order; none if it has none. The
@@ -28,29 +30,69 @@ func (r *Result) Points(attemptID string) []Point { return r.points[attemptID] }
 // caller must not change them.
 func (r *Result) Samples(attemptID string) []Sample { return r.samples[attemptID] }
 
+// Faults returns what Salvage could not read, an error for each file, in the
+// order of the attempts; nil after Read.
+func (r *Result) Faults() []error { return r.faults }
+
 // Read reads a run's folder. It is strict: an unknown schema or key, a series
 // that goes back, or a valid attempt without points is an error that names
 // file, line and value.
 func Read(dir string) (*Result, error) {
+	r, err := Salvage(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.faults) > 0 {
+		return nil, r.faults[0]
+	}
+	return r, nil
+}
+
+// Salvage reads a run's folder of which some attempts may be damaged, for
+// those who show it. An attempt whose points cannot be read, or that is valid
+// without any, comes back as invalid with that reason; of one whose samples
+// cannot be read a note says so. Faults lists them. A run.json that cannot be
+// read is an error, as in Read: without it nothing is known of the rest.
+func Salvage(dir string) (*Result, error) {
 	run, err := readRun(dir)
 	if err != nil {
 		return nil, err
 	}
 	r := &Result{Dir: dir, Run: run, points: map[string][]Point{}, samples: map[string][]Sample{}}
-	for _, a := range run.Attempts {
-		r.points[a.ID], err = readSeries(pointsPath(dir, a.ID), ReadPoints)
-		if err != nil {
-			return nil, err
-		}
-		r.samples[a.ID], err = readSeries(samplesPath(dir, a.ID), ReadSamples)
-		if err != nil {
-			return nil, err
-		}
-		if a.Outcome == Valid && len(r.points[a.ID]) == 0 {
-			return nil, fmt.Errorf("%s: attempt %q is valid but has no points", pointsPath(dir, a.ID), a.ID)
-		}
+	for i := range run.Attempts {
+		r.readAttempt(&run.Attempts[i])
 	}
 	return r, nil
+}
+
+// readAttempt reads the series of an attempt of this result, and changes the
+// attempt if they are damaged.
+func (r *Result) readAttempt(a *Attempt) {
+	path := pointsPath(r.Dir, a.ID)
+	points, err := readSeries(path, ReadPoints)
+	if err == nil && a.Outcome == Valid && len(points) == 0 {
+		err = fmt.Errorf("%s: attempt %q is valid but has no points", path, a.ID)
+	}
+	if err != nil {
+		r.faults = append(r.faults, err)
+		if a.Outcome == Valid {
+			a.Outcome, a.Reason = Invalid, "its points cannot be read: "+r.inFolder(err)
+		} else {
+			a.Notes = append(a.Notes, "its points cannot be read: "+r.inFolder(err))
+		}
+	}
+	samples, err := readSeries(samplesPath(r.Dir, a.ID), ReadSamples)
+	if err != nil {
+		r.faults = append(r.faults, err)
+		a.Notes = append(a.Notes, "its samples cannot be read: "+r.inFolder(err))
+	}
+	r.points[a.ID], r.samples[a.ID] = points, samples
+}
+
+// inFolder is an error's text with paths as they are in the run's folder, so
+// that it does not depend on where that is.
+func (r *Result) inFolder(err error) string {
+	return strings.ReplaceAll(err.Error(), filepath.Clean(r.Dir)+string(filepath.Separator), "")
 }
 
 func readRun(dir string) (Run, error) {

@@ -207,6 +207,56 @@ func TestReadIsStrict(t *testing.T) {
 	}
 }
 
+// A damaged file of one attempt takes the others not down: the attempt is
+// invalid and says why, in words that do not depend on where the folder is.
+func TestSalvageKeepsTheRest(t *testing.T) {
+	for _, c := range []struct {
+		name, file, old, new string
+		outcome              Outcome
+		want                 string // in the reason, or in the only note
+	}{
+		{"points", "points/fig4-kafka-1-1.csv", "0.1,50", "0.1,5x", Invalid, `its points cannot be read: points/fig4-kafka-1-1.csv: line 3: messages is "5x"`},
+		{"half a line", "points/fig4-kafka-1-1.csv", ",40\n", "", Invalid, "its points cannot be read: points/fig4-kafka-1-1.csv: record on line 3"},
+		{"samples", "samples/fig4-kafka-1-1.csv", ",6\n", "\n", Valid, "its samples cannot be read: samples/fig4-kafka-1-1.csv: record on line 2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := create(t)
+			for repetition := 1; repetition <= 2; repetition++ {
+				a := testAttempt()
+				a.Repetition = repetition
+				a, err := w.Begin(a)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := w.PutAttempt(a, testPoints, testSamples); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before, err := os.ReadFile(w.Path(c.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(w.Path(c.file), bytes.Replace(before, []byte(c.old), []byte(c.new), 1), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			r, err := Salvage(w.Dir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			bad, good := r.Run.Attempts[0], r.Run.Attempts[1]
+			if said := bad.Reason + strings.Join(bad.Notes, ""); bad.Outcome != c.outcome || !strings.HasPrefix(said, c.want) {
+				t.Errorf("the damaged attempt is %s: %s", bad.Outcome, said)
+			}
+			if good.Outcome != Valid || len(r.Points(good.ID)) == 0 || len(r.Samples(good.ID)) == 0 || len(good.Notes) > 0 {
+				t.Errorf("the other attempt is %+v", good)
+			}
+			if faults := r.Faults(); len(faults) != 1 || !strings.Contains(faults[0].Error(), c.file) {
+				t.Errorf("faults %v", faults)
+			}
+		})
+	}
+}
+
 func TestReadOfAnEmptyFolder(t *testing.T) {
 	if _, err := Read(t.TempDir()); err == nil || !strings.Contains(err.Error(), "holds no run") {
 		t.Errorf("error %v", err)

@@ -26,7 +26,8 @@ func runCompare(_ context.Context, args []string, std stdio) error {
 
 With one run: its rates, how many times as fast each system is as RabbitMQ and
 ActiveMQ, and what it cost. With two: each system's rate in the first and in the
-second run, and whether they differ beyond chance.
+second run, and whether they differ beyond chance. An attempt whose file is
+damaged is named and left out.
 
 `, flags.FlagUsages(), `
 Example:
@@ -44,7 +45,7 @@ Example:
 	}
 	var runs []*resultfile.Result
 	for _, dir := range flags.Args() {
-		r, err := resultfile.Read(dir)
+		r, err := salvage("compare", dir, std)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kafkalab/plots"
+	"kafkalab/results/resultfile"
 )
 
 func plotCommand() command {
@@ -24,7 +25,8 @@ func runPlot(ctx context.Context, args []string, std stdio) error {
 
 Draws the figures of each run as PNG, SVG and PDF and writes its tables
 (tables.md), from the result folder alone. The same folder gives the same files.
-The names of the files written go to standard output.
+An attempt whose file is damaged is named and left out; of several runs, one
+that cannot be read does not keep the others from being drawn. of the files written go to standard output.
 
 `, flags.FlagUsages(), `
 Example:
@@ -37,6 +39,7 @@ Example:
 	if flags.NArg() == 0 {
 		return usagef("name the folder of a run, such as one in results/local or results/reference")
 	}
+	var errs []error
 	for _, dir := range flags.Args() {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -48,15 +51,35 @@ Example:
 		case *out != "":
 			to = *out
 		}
-		written, err := plots.Draw(dir, to)
-		for _, path := range written {
-			fmt.Fprintln(std.Out, path)
-		}
-		if err != nil {
-			return err
-		}
+		errs = append(errs, plotRun(dir, to, std))
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// plotRun draws one run. One that cannot be read, or drawn, is no reason not
+// to draw the next.
+func plotRun(dir, to string, std stdio) error {
+	r, err := salvage("plot", dir, std)
+	if err != nil {
+		return err
+	}
+	written, err := plots.Draw(r, to)
+	for _, path := range written {
+		fmt.Fprintln(std.Out, path)
+	}
+	return err
+}
+
+// salvage reads a run's folder and says which files of it are damaged.
+func salvage(command, dir string, std stdio) (*resultfile.Result, error) {
+	r, err := resultfile.Salvage(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, fault := range r.Faults() {
+		fmt.Fprintf(std.Err, "testbed %s: damaged, and so left out: %v\n", command, fault)
+	}
+	return r, nil
 }
 
 // parseFailure makes a usage error of what is wrong with flags; a call for

@@ -75,6 +75,40 @@ func TestPlotOfSeveralRuns(t *testing.T) {
 	}
 }
 
+// breakPoints damages the points of an attempt of a synthetic run.
+func breakPoints(t *testing.T, dir, attempt string) {
+	t.Helper()
+	path := filepath.Join(dir, "points", attempt+".csv")
+	if err := os.WriteFile(path, []byte("seconds,messages,bytes,arrived\n0,0,0,0\n1,no"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// One damaged file takes neither the rest of its run down nor other runs.
+func TestDamagedRunsAreNamed(t *testing.T) {
+	damaged, whole := syntheticRun(t, "damaged", 1000), syntheticRun(t, "whole", 900)
+	breakPoints(t, damaged, "rabbitmq")
+	out, err := call(runPlot, damaged)
+	if err != nil || !strings.Contains(out, "damaged, and so left out: ") || !strings.Contains(out, "made-up.svg") {
+		t.Errorf("plot: %v\n%s", err, out)
+	}
+	page, err := os.ReadFile(filepath.Join(damaged, "tables.md"))
+	if err != nil || !strings.Contains(string(page), "its points cannot be read: points/rabbitmq.csv") {
+		t.Errorf("tables.md does not name it, %v:\n%s", err, page)
+	}
+	out, err = call(runCompare, damaged, whole)
+	if err != nil || !strings.Contains(out, "0.90") || !strings.Contains(out, "measured in one only") {
+		t.Errorf("compare: %v\n%s", err, out)
+	}
+	to := t.TempDir()
+	if _, err := call(runPlot, filepath.Join(to, "none"), whole, "--out", to); err == nil || !strings.Contains(err.Error(), "holds no run") {
+		t.Errorf("a folder that is none: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(to, "whole", "made-up.svg")); err != nil {
+		t.Errorf("the other run: %v", err)
+	}
+}
+
 func TestCompare(t *testing.T) {
 	a, b := syntheticRun(t, "one", 1000), syntheticRun(t, "two", 900)
 	for _, c := range []struct {

@@ -233,7 +233,7 @@ func (f *runFlags) conclude(dir string, std stdio) error {
 		return err
 	}
 	if f.figures {
-		if _, err := plots.Draw(dir, dir); err != nil {
+		if _, err := plots.Draw(r, dir); err != nil {
 			return err
 		}
 		fmt.Fprintf(std.Err, "\n%s Results, figures and tables: %s\n", tally(r.Run), dir)
