@@ -3,6 +3,7 @@ package producer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 )
 
@@ -63,65 +64,104 @@ func (c *Cluster) endAll(producers []*Producer, cause error) {
 	c.broadcast()
 }
 
-// ClusterStats counts what a cluster has done since it was made. At any time
-// Sent = Delivered + Dropped + Failed + Pending, and Pending is 0 after Close.
-type ClusterStats struct {
-	Stats         // of all its producers, also those that are no more, and what reached none
-	Pending int64 // messages that were taken and are not settled yet
-	Moved   int64 // messages that went from one broker's producer to others, each time
-	Brokers int   // that are registered, or listed
-	// Producers counts those that there are, those included whose brokers have gone
-	// and that are being closed.
-	Producers int
+// Flush sends all that was taken before and waits until the brokers have confirmed
+// it, as [Producer.Flush] does for one. What is on its way from a broker that has
+// gone is waited for, too.
+func (c *Cluster) Flush(ctx context.Context) error {
+	if c.closing.Load() {
+		return ErrClosed
+	}
+	err := c.settle(ctx)
+	if loss := c.takeLoss(); loss != nil {
+		return loss
+	}
+	if err != nil && !errors.Is(err, ErrClosed) {
+		err = fmt.Errorf("flush: %d messages are still to be confirmed: %w", c.Stats().Pending, err)
+	}
+	return err
 }
 
-// tally sums what producers count.
-type tally struct {
-	stats                   Stats
-	held, movedIn, movedOut int64
+// settle waits until everything taken before it is confirmed or lost.
+func (c *Cluster) settle(ctx context.Context) error {
+	for {
+		moves, producers, err := c.awaitMoved(ctx)
+		if err != nil {
+			return err
+		}
+		err = settleAll(ctx, producers)
+		if c.settledAt(moves) {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
 }
 
-// add adds a producer's. Its mu is held.
-func (t *tally) add(p *Producer) {
-	s := &p.stats
-	t.stats.Sent += s.Sent
-	t.stats.Delivered += s.Delivered
-	t.stats.Dropped += s.Dropped
-	t.stats.Failed += s.Failed
-	t.stats.Bytes += s.Bytes
-	t.stats.Requests += s.Requests
-	t.stats.RequestBytes += s.RequestBytes
-	t.stats.Writes += s.Writes
-	t.stats.Connects += s.Connects
-	t.held += p.held()
-	t.movedIn += p.movedIn
-	t.movedOut += p.movedOut
+// awaitMoved waits until nothing is on its way from one producer to another.
+func (c *Cluster) awaitMoved(ctx context.Context) (moves int64, producers []*Producer, err error) {
+	limited, cancel := c.waitAtMost(ctx)
+	defer cancel()
+	for {
+		change := c.change()
+		c.mu.Lock()
+		still := c.still()
+		moves, producers = c.moves, c.producers()
+		c.mu.Unlock()
+		if still {
+			return moves, producers, nil
+		}
+		select {
+		case <-change:
+		case <-c.ctx.Done():
+			return 0, nil, ErrClosed
+		case <-limited.Done():
+			return 0, nil, limited.Err()
+		}
+	}
 }
 
-// Stats returns the counts so far: all of one moment.
-func (c *Cluster) Stats() ClusterStats {
+// still reports whether no messages are on their way. mu is held.
+func (c *Cluster) still() bool {
+	return len(c.retiring) == 0 && len(c.parcels[0]) == 0 && len(c.parcels[1]) == 0
+}
+
+// settledAt reports whether no messages have moved since so many moves.
+func (c *Cluster) settledAt(moves int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	producers := c.producers()
-	for p := range c.retiring {
-		producers = append(producers, p)
+	return c.moves == moves && c.still()
+}
+
+// producers lists those that take messages. mu is held.
+func (c *Cluster) producers() (list []*Producer) {
+	for _, m := range c.members {
+		if p := m.p.Load(); p != nil {
+			list = append(list, p)
+		}
 	}
-	// Nobody else holds the mu of two producers, unless with that of the cluster.
-	sum := c.ended
-	for _, p := range producers {
-		p.mu.Lock()
+	return list
+}
+
+// settleAll settles producers at the same time, and returns the first error. One that
+// is closed meanwhile has its messages counted, or moved.
+func settleAll(ctx context.Context, producers []*Producer) error {
+	errs := make([]error, len(producers))
+	var wg sync.WaitGroup
+	for i, p := range producers {
+		wg.Go(func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if errs[i] = p.settle(ctx); errors.Is(errs[i], ErrClosed) {
+				errs[i] = nil
+			}
+		})
 	}
-	for _, p := range producers {
-		sum.add(p)
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
 	}
-	refused, dropped := c.refused.Load(), c.dropped.Load()
-	for _, p := range producers {
-		p.mu.Unlock()
-	}
-	st := ClusterStats{Stats: sum.stats, Moved: sum.movedOut, Brokers: len(c.members), Producers: len(producers)}
-	st.Sent += refused + dropped
-	st.Failed += refused + c.lost
-	st.Dropped += dropped
-	st.Pending = sum.held + sum.movedOut - sum.movedIn - c.lost
-	return st
+	return nil
 }

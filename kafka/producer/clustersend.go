@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
-	"time"
 
 	"kafkalab/kafka/message"
 )
@@ -124,12 +122,6 @@ func whole(err error) error {
 	return err
 }
 
-// awaitRoutes waits for a change of the routes that has begun.
-func (c *Cluster) awaitRoutes() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-}
-
 // topic returns what is known about a topic, and finds it out the first time.
 func (c *Cluster) topic(ctx context.Context, name string) (*topicRoute, error) {
 	if t := (*c.topics.Load())[name]; t != nil {
@@ -198,69 +190,6 @@ func (e *PartitionError) Error() string {
 	return fmt.Sprintf("send to %s: the partitioner chose index %d, and there are %d partitions, from 0 on", e.Topic, e.Index, e.Partitions)
 }
 
-// obstacle tells why a message cannot be sent now, or nil.
-func (c *Cluster) obstacle(r *room, t *topicRoute, rt *route) error {
-	switch {
-	case rt.total == 0:
-		return errNoBrokers
-	case r.keyed && !r.moved && t.moving.Load() > 0:
-		return errOvertake
-	case !r.keyed && c.cfg.writesInSend() && rt.count((*span).registered) > 0 && !rt.anyUp():
-		return c.whyDown(rt)
-	}
-	return nil
-}
-
-// whyDown tells why no broker of a topic can be reached.
-func (c *Cluster) whyDown(rt *route) error {
-	for k := range rt.spans {
-		if m := rt.spans[k].member; m != nil {
-			if err := m.dialError(); err != nil {
-				return err
-			}
-		}
-	}
-	return errNoneUp
-}
-
-// await waits, as the policy has it, until the obstacle may have gone.
-func (c *Cluster) await(r *room, t *topicRoute, why error) error {
-	policy := c.policy(r)
-	switch policy {
-	case QueueError:
-		return fmt.Errorf("%w: %w", ErrQueueFull, why)
-	case QueueDrop:
-		return errDrop
-	}
-	for {
-		change := c.change()
-		switch {
-		case c.closing.Load() && !r.moved:
-			return ErrClosed
-		case c.obstacle(r, t, t.route.Load()) == nil:
-			return nil
-		}
-		if r.limited == nil {
-			switch {
-			case policy == QueueWaitAtMost:
-				r.limited, r.cancel = context.WithTimeout(r.ctx, c.cfg.QueueTimeout)
-			case r.moved:
-				r.limited = r.ctx
-			default:
-				r.limited, r.cancel = c.waitAtMost(r.ctx)
-			}
-		}
-		select {
-		case <-change:
-		case <-r.limited.Done():
-			if r.ctx.Err() == nil && policy == QueueWaitAtMost {
-				return fmt.Errorf("%w: %w", ErrQueueFull, why)
-			}
-			return fmt.Errorf("send: %w: %w", r.limited.Err(), why)
-		}
-	}
-}
-
 // sendTo sends to the broker that was chosen. Messages without keys go to another
 // one if it has no room.
 func (c *Cluster) sendTo(r *room, t *topicRoute, rt *route, chosen target, payloads [][]byte) (refused int, err error) {
@@ -285,65 +214,6 @@ func (c *Cluster) sendTo(r *room, t *topicRoute, rt *route, chosen target, paylo
 	return refused, err
 }
 
-// awaitRoom waits, as the policy has it, until there may be room at a broker of the
-// topic. The first time it only makes sure that no change is missed from then on.
-func (c *Cluster) awaitRoom(r *room, t *topicRoute) error {
-	policy := c.policy(r)
-	switch policy {
-	case QueueError:
-		return fmt.Errorf("send to %s: no broker has room: %w", t.name, ErrQueueFull)
-	case QueueDrop:
-		return errDrop
-	}
-	if r.change == nil {
-		c.roomWaiters.Add(1)
-		r.change = c.change()
-		return nil
-	}
-	if policy == QueueWaitAtMost && r.limited == nil {
-		r.limited, r.cancel = context.WithTimeout(r.ctx, c.cfg.QueueTimeout)
-	}
-	ctx := r.ctx
-	if r.limited != nil {
-		ctx = r.limited
-	}
-	select {
-	case <-r.change:
-	case <-time.After(c.cfg.DialTimeout):
-		// As for one broker: without a deadline it is pointless to wait for long
-		// where none can be reached.
-		if _, ok := ctx.Deadline(); !ok && !r.moved && !t.route.Load().anyUp() {
-			return fmt.Errorf("send to %s: no broker has room: %w", t.name, c.whyDown(t.route.Load()))
-		}
-	case <-ctx.Done():
-		if r.ctx.Err() == nil {
-			return fmt.Errorf("send to %s: no broker has room: %w", t.name, ErrQueueFull)
-		}
-		return fmt.Errorf("send to %s: no broker has room: %w", t.name, ctx.Err())
-	}
-	if c.closing.Load() && !r.moved {
-		return ErrClosed
-	}
-	r.change = c.change()
-	return nil
-}
-
-// policy is what to do when there is no room.
-func (c *Cluster) policy(r *room) QueuePolicy {
-	if r.moved {
-		return QueueWait
-	}
-	return c.cfg.QueueFull
-}
-
-// doneWaiting ends the waiting of a Send.
-func (c *Cluster) doneWaiting(r *room) {
-	if r.change != nil {
-		c.roomWaiters.Add(-1)
-	}
-	r.close()
-}
-
 func (c *Cluster) attempt(r *room, t *topicRoute, to target, payloads [][]byte) (refused int, err error) {
 	p, err := to.span.member.producer(r.moved)
 	if err != nil {
@@ -354,106 +224,4 @@ func (c *Cluster) attempt(r *room, t *topicRoute, to target, payloads [][]byte) 
 		err = errRetired
 	}
 	return refused, err
-}
-
-// Flush sends all that was taken before and waits until the brokers have confirmed
-// it, as [Producer.Flush] does for one. What is on its way from a broker that has
-// gone is waited for, too.
-func (c *Cluster) Flush(ctx context.Context) error {
-	if c.closing.Load() {
-		return ErrClosed
-	}
-	err := c.settle(ctx)
-	if loss := c.takeLoss(); loss != nil {
-		return loss
-	}
-	if err != nil && !errors.Is(err, ErrClosed) {
-		err = fmt.Errorf("flush: %d messages are still to be confirmed: %w", c.Stats().Pending, err)
-	}
-	return err
-}
-
-// settle waits until everything taken before it is confirmed or lost.
-func (c *Cluster) settle(ctx context.Context) error {
-	for {
-		moves, producers, err := c.awaitMoved(ctx)
-		if err != nil {
-			return err
-		}
-		err = settleAll(ctx, producers)
-		if c.settledAt(moves) {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-	}
-}
-
-// awaitMoved waits until nothing is on its way from one producer to another.
-func (c *Cluster) awaitMoved(ctx context.Context) (moves int64, producers []*Producer, err error) {
-	limited, cancel := c.waitAtMost(ctx)
-	defer cancel()
-	for {
-		change := c.change()
-		c.mu.Lock()
-		still := c.still()
-		moves, producers = c.moves, c.producers()
-		c.mu.Unlock()
-		if still {
-			return moves, producers, nil
-		}
-		select {
-		case <-change:
-		case <-c.ctx.Done():
-			return 0, nil, ErrClosed
-		case <-limited.Done():
-			return 0, nil, limited.Err()
-		}
-	}
-}
-
-// still reports whether no messages are on their way. mu is held.
-func (c *Cluster) still() bool {
-	return len(c.retiring) == 0 && len(c.parcels[0]) == 0 && len(c.parcels[1]) == 0
-}
-
-// settledAt reports whether no messages have moved since so many moves.
-func (c *Cluster) settledAt(moves int64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.moves == moves && c.still()
-}
-
-// producers lists those that take messages. mu is held.
-func (c *Cluster) producers() (list []*Producer) {
-	for _, m := range c.members {
-		if p := m.p.Load(); p != nil {
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-// settleAll settles producers at the same time, and returns the first error. One that
-// is closed meanwhile has its messages counted, or moved.
-func settleAll(ctx context.Context, producers []*Producer) error {
-	errs := make([]error, len(producers))
-	var wg sync.WaitGroup
-	for i, p := range producers {
-		wg.Go(func() {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			if errs[i] = p.settle(ctx); errors.Is(errs[i], ErrClosed) {
-				errs[i] = nil
-			}
-		})
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

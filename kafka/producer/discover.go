@@ -98,3 +98,6 @@ func (c *Cluster) closeTopics() (topics []*topicRoute) {
 	}
 	return topics
 }
+
+// lookPause is the time between two looks for a broker.
+const lookPause = 100 * time.Millisecond
