@@ -56,6 +56,9 @@ func TestGroupLeaseEndsOnASilentLine(t *testing.T) {
 		await(t, "messages of all partitions to the other member", func() bool {
 			for _, p := range g.names() {
 				log := g.ledger.of("t", p)
+				if len(log) == 0 {
+					return false
+				}
 				if last := log[len(log)-1]; last.member != b.ID() || last.at.Before(taken) {
 					return false
 				}
