@@ -8,6 +8,7 @@ import (
 
 	"kafkalab/compare/activemq"
 	"kafkalab/compare/kafka"
+	"kafkalab/compare/nats"
 	"kafkalab/compare/rabbitmq"
 	"kafkalab/compare/rawlimit"
 	"kafkalab/harness/driver"
@@ -16,7 +17,7 @@ import (
 
 // drivers are the systems that can be measured.
 func drivers() *driver.Table {
-	return driver.NewTable(kafka.New(), rabbitmq.New(), activemq.New(), rawlimit.New(), driver.NewNull())
+	return driver.NewTable(kafka.New(), rabbitmq.New(), activemq.New(), nats.New(), rawlimit.New(), driver.NewNull())
 }
 
 // clientCommand is what the testbed starts on the client host for each

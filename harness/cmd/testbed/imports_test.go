@@ -79,6 +79,7 @@ var allowed = []struct {
 	{"compare/rawlimit", []string{"harness/driver", "harness/host", "harness/workload"}},
 	{"compare/rabbitmq", []string{"harness/driver", "harness/host"}},
 	{"compare/activemq", []string{"harness/driver", "harness/host"}},
+	{"compare/nats", []string{"harness/driver", "harness/host"}},
 
 	// What becomes of the results.
 	{"results/resultfile", nil},
