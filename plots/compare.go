@@ -125,8 +125,8 @@ func (c Comparison) write(w io.Writer, as format) error {
 	if _, err := fmt.Fprintf(w, as.heading, "First: "+c.First+"; second: "+c.Second); err != nil {
 		return err
 	}
-	t := &table{
-		head: []string{"scenario", "system", "first, messages/s", "second, messages/s", "second over first", "first, broker CPU, µs/message", "second, broker CPU, µs/message", "verdict"},
+	t := &Table{
+		Head: []string{"scenario", "system", "first, messages/s", "second, messages/s", "second over first", "first, broker CPU, µs/message", "second, broker CPU, µs/message", "verdict"},
 		left: map[int]bool{1: true, 7: true},
 	}
 	for _, y := range c.Systems {

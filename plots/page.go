@@ -36,17 +36,17 @@ func Page(r *resultfile.Result) ([]byte, error) {
 			fmt.Fprintf(&b, "\nExpected limit: %s\n", escape(s.Limit))
 		}
 		fmt.Fprint(&b, "\n### Settings\n\n")
-		if err := settings(s).markdown(&b); err != nil {
+		if err := settings(s).Markdown(&b); err != nil {
 			return nil, err
 		}
 		fmt.Fprint(&b, "\n### Every attempt\n\n")
-		if err := attemptsTable(r, s).markdown(&b); err != nil {
+		if err := attemptsTable(r, s).Markdown(&b); err != nil {
 			return nil, err
 		}
 	}
 	fmt.Fprintf(&b, "\n## How to read the tables\n\n%s\n\n%s\n", escape(legendOfTables), escape(legendOfAttempts))
 	fmt.Fprint(&b, "\n## Hosts\n\n")
-	if err := hosts(run.Testbed).markdown(&b); err != nil {
+	if err := hosts(run.Testbed).Markdown(&b); err != nil {
 		return nil, err
 	}
 	link(&b, run.Testbed)
@@ -62,11 +62,11 @@ func link(w io.Writer, t resultfile.Testbed) {
 
 // settings is the table that makes the comparison fair: each setting of each
 // system side by side.
-func settings(s resultfile.Scenario) *table {
-	t := &table{head: []string{"setting"}, left: map[int]bool{}}
+func settings(s resultfile.Scenario) *Table {
+	t := &Table{Head: []string{"setting"}, left: map[int]bool{}}
 	var rows []string
 	for i, y := range s.Systems {
-		t.head = append(t.head, y.Label)
+		t.Head = append(t.Head, y.Label)
 		t.left[i+1] = true
 		for _, set := range y.Settings {
 			if !slices.Contains(rows, set.Row) {
@@ -109,9 +109,9 @@ func options(o map[string]string) string {
 
 // attemptsTable lists every attempt in the order in which they ran, with how
 // it ended.
-func attemptsTable(r *resultfile.Result, s resultfile.Scenario) *table {
-	t := &table{
-		head: []string{"attempt", "order", "outcome", "messages", "seconds", "messages/s", "contents checked", "lost", "doubled", "damaged", "reordered", "remarks"},
+func attemptsTable(r *resultfile.Result, s resultfile.Scenario) *Table {
+	t := &Table{
+		Head: []string{"attempt", "order", "outcome", "messages", "seconds", "messages/s", "contents checked", "lost", "doubled", "damaged", "reordered", "remarks"},
 		left: map[int]bool{2: true, 11: true},
 	}
 	var as []resultfile.Attempt
@@ -142,8 +142,8 @@ const legendOfAttempts = "Every attempt: order is that in which they ran, by the
 	"Lost, doubled, damaged and reordered are messages. Messages and seconds of a producer are until the last one had arrived at the broker."
 
 // hosts is the table of what the two machines are.
-func hosts(t resultfile.Testbed) *table {
-	out := &table{head: []string{"fact", "client: " + t.ClientHost.Name, "broker: " + t.BrokerHost.Name}, left: map[int]bool{1: true, 2: true}}
+func hosts(t resultfile.Testbed) *Table {
+	out := &Table{Head: []string{"fact", "client: " + t.ClientHost.Name, "broker: " + t.BrokerHost.Name}, left: map[int]bool{1: true, 2: true}}
 	var names []string
 	for _, h := range []resultfile.Host{t.ClientHost, t.BrokerHost} {
 		for _, f := range h.Facts {

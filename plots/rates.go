@@ -139,10 +139,7 @@ func limitOf(r *resultfile.Result, s resultfile.Scenario) *Limit {
 	if lowest != nil {
 		return lowest
 	}
-	mbps := r.Run.Testbed.LinkGoodputMbps
-	if s.Work == resultfile.Consume {
-		mbps = r.Run.Testbed.LinkReverseGoodputMbps
-	}
+	mbps := linkMbps(r, s)
 	if mbps <= 0 {
 		return nil
 	}
@@ -229,11 +226,11 @@ func (t Rates) write(w io.Writer, as format) error {
 }
 
 // rates is the table of what was reached.
-func (t Rates) rates() *table {
+func (t Rates) rates() *Table {
 	intervals := t.anyInterval()
-	out := &table{head: []string{"system", "messages/s", "lowest .. highest", "of the limit", "valid"}}
+	out := &Table{Head: []string{"system", "messages/s", "lowest .. highest", "of the limit", "valid"}}
 	if intervals {
-		out.head = slices.Insert(out.head, 3, "95 % interval")
+		out.Head = slices.Insert(out.Head, 3, "95 % interval")
 	}
 	for _, y := range t.Systems {
 		valid := fmt.Sprintf("%d of %d", y.Valid, y.Attempts)
@@ -250,14 +247,14 @@ func (t Rates) rates() *table {
 }
 
 // ratios is the table of how many times faster each system is than the peers.
-func (t Rates) ratios() *table {
-	out := &table{head: []string{"times as fast as"}}
+func (t Rates) ratios() *Table {
+	out := &Table{Head: []string{"times as fast as"}}
 	labels := make(map[string]string)
 	for _, y := range t.Systems {
 		labels[y.System] = y.Label
 	}
 	for _, id := range t.peers() {
-		out.head = append(out.head, labels[id])
+		out.Head = append(out.Head, labels[id])
 	}
 	for _, y := range t.Systems {
 		if y.Role == resultfile.RoleLimit {
@@ -273,8 +270,8 @@ func (t Rates) ratios() *table {
 }
 
 // costs is the table of what it took.
-func (t Rates) costs() *table {
-	out := &table{head: []string{"system", "client's view, /s", "broker CPU, µs/message", "client CPU, µs/message", "format, B/message", "store, B/message", "broker memory, MB", "disk writes, MB"}}
+func (t Rates) costs() *Table {
+	out := &Table{Head: []string{"system", "client's view, /s", "broker CPU, µs/message", "client CPU, µs/message", "format, B/message", "store, B/message", "broker memory, MB", "disk writes, MB"}}
 	for _, y := range t.Systems {
 		out.add(y.name(), tripled(y.ClientMessagesPerSecond), decimals(y.BrokerMicrosPerMessage, 2), decimals(y.ClientMicrosPerMessage, 2),
 			decimals(y.FormatBytesPerMessage, 1), decimals(y.DiskBytesPerMessage, 1), megabytes(y.BrokerResidentBytes), megabytes(y.BrokerDiskWriteBytes))

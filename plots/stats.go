@@ -59,6 +59,66 @@ type Ratio struct {
 	// measurements give: no pair of repetitions lies outside.
 	Min float64 `json:"min"`
 	Max float64 `json:"max"`
+	// Low and High bound the ratio with a confidence of at least 95 %, without
+	// an assumption on how the measurements are spread but that both series have
+	// the same shape on a logarithmic scale. They are nil below 6 measurements
+	// of either, and where only RatioOf computes them.
+	Low  *float64 `json:"low,omitempty"`
+	High *float64 `json:"high,omitempty"`
+}
+
+// ratioInterval is the interval that belongs to the Mann-Whitney U test: of the
+// ratios of all pairs, in order, as many are cut off at either end as the test
+// takes for chance.
+func ratioInterval(a, b []float64) (low, high *float64) {
+	if len(a) < intervalNeeds || len(b) < intervalNeeds {
+		return nil, nil
+	}
+	var ratios []float64
+	for _, x := range a {
+		for _, y := range b {
+			ratios = append(ratios, x/y)
+		}
+	}
+	slices.Sort(ratios)
+	cut := chanceBelow(len(a), len(b), (1-confidence)/2)
+	return &ratios[cut], &ratios[len(ratios)-1-cut]
+}
+
+// intervalNeeds is the fewest measurements that give an interval of a median.
+const intervalNeeds = 6
+
+// chanceBelow is the critical value of the U statistic: the greatest u that it
+// does not exceed with a probability of more than p, if both series are alike.
+// So many of the pairs' ratios lie outside of the interval at one end.
+func chanceBelow(n, m int, p float64) int {
+	// ways[i][u]: so many orders of i of the first series and j of the second
+	// have u pairs in which the first is the greater, for j from 0 to m.
+	ways := make([][]float64, n+1)
+	for i := range ways {
+		ways[i] = make([]float64, n*m+1)
+		ways[i][0] = 1 // j = 0
+	}
+	for j := 1; j <= m; j++ {
+		for i := 1; i <= n; i++ { // the greatest is of the first (it beats all j), or of the second
+			for u := n * m; u >= 0; u-- {
+				if u >= j {
+					ways[i][u] += ways[i-1][u-j]
+				}
+			}
+		}
+	}
+	total, below := 0.0, 0.0
+	for _, w := range ways[n] {
+		total += w
+	}
+	for k, w := range ways[n] {
+		if below+w > p*total {
+			return max(k-1, 0)
+		}
+		below += w
+	}
+	return 0
 }
 
 // ratio returns a over b, or nil when one of them was not measured.

@@ -50,6 +50,31 @@ func TestRatio(t *testing.T) {
 	}
 }
 
+// The critical values stand in every table of the Mann-Whitney U test (two
+// tails, 5 %).
+func TestCriticalValues(t *testing.T) {
+	for _, c := range []struct{ n, m, want int }{{6, 6, 5}, {7, 7, 8}, {8, 8, 13}, {10, 10, 23}, {6, 10, 11}, {10, 6, 11}} {
+		if got := chanceBelow(c.n, c.m, 0.025); got != c.want {
+			t.Errorf("%d and %d: %d, want %d", c.n, c.m, got, c.want)
+		}
+	}
+}
+
+func TestRatioOfHasAnIntervalFromSixOn(t *testing.T) {
+	six, twelve := []float64{1, 2, 3, 4, 5, 6}, []float64{12, 14, 16, 18, 20, 22}
+	r := RatioOf(twelve, six)
+	// The sixth of the 36 ratios from either end.
+	if r.Low == nil || *r.Low != 3 || *r.High != 12 || r.Min != 2 || r.Max != 22 {
+		t.Errorf("%+v, %v to %v", r, *r.Low, *r.High)
+	}
+	if r := RatioOf(twelve[:5], six); r.Low != nil {
+		t.Errorf("five have an interval: %+v", r)
+	}
+	if RatioOf(nil, six) != nil || RatioOf([]float64{0}, six) != nil {
+		t.Error("a ratio with nothing")
+	}
+}
+
 func TestVerdict(t *testing.T) {
 	for _, c := range []struct {
 		a, b []float64

@@ -8,26 +8,25 @@ import (
 	"unicode/utf8"
 )
 
-// table is rows of text under a head, to be written for a terminal or as
-// Markdown. The first column stands left, all others right unless left says
-// otherwise.
-type table struct {
-	head []string
-	left map[int]bool
-	rows [][]string
+// Table is rows of text under a head, to be written for a terminal or as
+// Markdown, or laid out by somebody else. Every row is as long as the head.
+type Table struct {
+	Head []string
+	Rows [][]string
+	left map[int]bool // columns beside the first that do not stand right
 }
 
 // format is one of the two ways to write text.
 type format struct {
-	table     func(*table, io.Writer) error
+	table     func(*Table, io.Writer) error
 	paragraph func(string) string
 	title     string // of all, with %s for the words
 	heading   string // of a part of it
 }
 
 var (
-	asText     = format{(*table).text, fill, "%s\n\n", "%s\n\n"}
-	asMarkdown = format{(*table).markdown, escape, "# %s\n\n", "## %s\n\n"}
+	asText     = format{(*Table).Text, fill, "%s\n\n", "%s\n\n"}
+	asMarkdown = format{(*Table).Markdown, escape, "# %s\n\n", "## %s\n\n"}
 )
 
 // fill breaks a paragraph into lines that fit a terminal.
@@ -52,27 +51,29 @@ func fill(s string) string {
 	return b.String()
 }
 
-func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+func (t *Table) add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
-func (t *table) isLeft(column int) bool { return column == 0 || t.left[column] }
+// IsLeft says whether a column, counted from 0, stands left, as words do;
+// numbers stand right.
+func (t *Table) IsLeft(column int) bool { return column == 0 || t.left[column] }
 
-// text writes the table with its columns in line.
-func (t *table) text(w io.Writer) error {
-	widths := make([]int, len(t.head))
-	for _, row := range append([][]string{t.head}, t.rows...) {
+// Text writes the table with its columns in line.
+func (t *Table) Text(w io.Writer) error {
+	widths := make([]int, len(t.Head))
+	for _, row := range append([][]string{t.Head}, t.Rows...) {
 		for i, cell := range row {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
 	b := bufio.NewWriter(w)
-	for _, row := range append([][]string{t.head}, t.rows...) {
+	for _, row := range append([][]string{t.Head}, t.Rows...) {
 		var line strings.Builder
 		for i, cell := range row {
 			if i > 0 {
 				line.WriteString("  ")
 			}
 			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if t.isLeft(i) {
+			if t.IsLeft(i) {
 				line.WriteString(cell + pad)
 			} else {
 				line.WriteString(pad + cell)
@@ -83,8 +84,8 @@ func (t *table) text(w io.Writer) error {
 	return b.Flush()
 }
 
-// markdown writes the table for a page.
-func (t *table) markdown(w io.Writer) error {
+// Markdown writes the table for a page.
+func (t *Table) Markdown(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	line := func(cells []string) {
 		for _, cell := range cells {
@@ -92,16 +93,16 @@ func (t *table) markdown(w io.Writer) error {
 		}
 		fmt.Fprintln(b, "|")
 	}
-	line(t.head)
-	for i := range t.head {
-		if t.isLeft(i) {
+	line(t.Head)
+	for i := range t.Head {
+		if t.IsLeft(i) {
 			fmt.Fprint(b, "|---")
 		} else {
 			fmt.Fprint(b, "|---:")
 		}
 	}
 	fmt.Fprintln(b, "|")
-	for _, row := range t.rows {
+	for _, row := range t.Rows {
 		line(row)
 	}
 	return b.Flush()
