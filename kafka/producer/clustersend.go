@@ -196,7 +196,9 @@ func (c *Cluster) sendTo(r *room, t *topicRoute, rt *route, chosen target, paylo
 	r.topic, r.route = t, rt
 	others := !r.keyed && len(rt.spans) > 1
 	r.leave = others && (c.cfg.writesInSend() || rt.anyUp())
-	r.try = others && !c.cfg.writesInSend()
+	// Without a key the wait for room is the cluster's, so that it ends also when
+	// another broker comes.
+	r.try = !r.keyed && !c.cfg.writesInSend()
 	refused, err = c.attempt(r, t, chosen, payloads)
 	if !r.try {
 		return refused, err

@@ -104,7 +104,7 @@ func (c *Cluster) awaitRoom(r *room, t *topicRoute) error {
 	policy := c.policy(r)
 	switch policy {
 	case QueueError:
-		return fmt.Errorf("send to %s: no broker has room: %w", t.name, ErrQueueFull)
+		return c.noRoom(t, ErrQueueFull)
 	case QueueDrop:
 		return errDrop
 	}
@@ -126,13 +126,13 @@ func (c *Cluster) awaitRoom(r *room, t *topicRoute) error {
 		// As for one broker: without a deadline it is pointless to wait for long
 		// where none can be reached.
 		if _, ok := ctx.Deadline(); !ok && !r.moved && !t.route.Load().anyUp() {
-			return fmt.Errorf("send to %s: no broker has room: %w", t.name, c.whyDown(t.route.Load()))
+			return c.noRoom(t, context.DeadlineExceeded)
 		}
 	case <-ctx.Done():
 		if r.ctx.Err() == nil {
-			return fmt.Errorf("send to %s: no broker has room: %w", t.name, ErrQueueFull)
+			return c.noRoom(t, ErrQueueFull)
 		}
-		return fmt.Errorf("send to %s: no broker has room: %w", t.name, ctx.Err())
+		return c.noRoom(t, ctx.Err())
 	}
 	if c.closing.Load() && !r.moved {
 		return ErrClosed
@@ -155,4 +155,12 @@ func (c *Cluster) doneWaiting(r *room) {
 		c.roomWaiters.Add(-1)
 	}
 	r.close()
+}
+
+// noRoom is the error of a wait, with what keeps the queues from emptying.
+func (c *Cluster) noRoom(t *topicRoute, err error) error {
+	if rt := t.route.Load(); !rt.anyUp() {
+		err = fmt.Errorf("%w: %w", err, c.whyDown(rt))
+	}
+	return fmt.Errorf("send to %s: no broker has room: %w", t.name, err)
 }
