@@ -18,6 +18,7 @@ import (
 // the link is mended (fault B13, for consumers).
 func TestB13ConsumerWithoutZooKeeper(t *testing.T) {
 	zktest.EachShared(t, func(t *testing.T, zk *zktest.Cluster) {
+		t.Parallel() // it waits for sessions to end
 		g := newGroupTest(t, zk, 1, 4)
 		g.produce("t", 0, 10)
 		stop := g.produceMeanwhile("t", 10)

@@ -43,6 +43,7 @@ func (g *groupTest) neverSkips() {
 // member has its partitions.
 func TestGroupLeaseEndsOnASilentLine(t *testing.T) {
 	zktest.EachShared(t, func(t *testing.T, zk *zktest.Cluster) {
+		t.Parallel() // it waits for sessions to end
 		g := newGroupTest(t, zk, 1, 4)
 		g.produce("t", 0, 10)
 		stop := g.produceMeanwhile("t", 10)
@@ -79,6 +80,7 @@ func TestGroupLeaseEndsOnASilentLine(t *testing.T) {
 // wait, and go on when it is back.
 func TestGroupWaitsForZooKeeper(t *testing.T) {
 	zktest.Each(t, func(t *testing.T, zk *zktest.Cluster) {
+		t.Parallel() // it waits for sessions to end
 		g := newGroupTest(t, zk, 1, 4)
 		g.produce("t", 0, 10)
 		stop := g.produceMeanwhile("t", 10)

@@ -113,6 +113,7 @@ func TestPaperR18CoordinationThroughZooKeeper(t *testing.T) {
 // C18).
 func TestPaperR18QuietWhileNothingChanges(t *testing.T) {
 	zktest.EachShared(t, func(t *testing.T, zk *zktest.Cluster) {
+		t.Parallel() // it waits for sessions to end
 		g := newGroupTest(t, zk, 1, 4)
 		g.produce("t", 0, 1)
 		// A proof comes every third of the time-out.
@@ -296,6 +297,7 @@ func TestPaperR22NewGroup(t *testing.T) {
 // last committed offset, and no others; after a clean end none (NetDB'11 §3.3).
 func TestPaperR23GroupAtLeastOnce(t *testing.T) {
 	zktest.EachShared(t, func(t *testing.T, zk *zktest.Cluster) {
+		t.Parallel() // it waits for sessions to end
 		g := newGroupTest(t, zk, 1, 1)
 		g.produce("t", 0, 100)
 		p := registry.Partition{}
