@@ -30,6 +30,9 @@ need zookeeper /usr/share/java/zookeeper.jar java
 # For tests that take the disk away from a broker.
 need e2fsprogs mkfs.ext4
 need mount mount losetup
+# For "testbed up --raid10" and its tests.
+need btrfs-progs mkfs.btrfs
+need util-linux fallocate findmnt
 # For the race detector ("make race").
 need gcc gcc
 need libc6-dev /usr/include/stdlib.h
@@ -42,7 +45,7 @@ setup: missing on this system: $missing
 setup: only Debian and Ubuntu are installed on by this script. Install the packages of
 setup: those names, or their like (RabbitMQ 3.10 or newer with Erlang; ActiveMQ 5 with its
 setup: STOMP and KahaDB parts under /usr/share/activemq and a Java runtime; ip and tc;
-setup: the OpenSSH server, not started; strace; bash; mkfs.ext4, mount and losetup;
+setup: the OpenSSH server, not started; strace; bash; mkfs.ext4, mkfs.btrfs, mount and losetup;
 setup: ZooKeeper 3.5 or newer whose /usr/share/java/zookeeper.jar names the jars that it
 setup: needs; a C compiler with the C library's headers), and call this again.
 END

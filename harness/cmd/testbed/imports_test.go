@@ -60,15 +60,17 @@ var allowed = []struct {
 	// The testbed.
 	{"harness/cmd/testbed", []string{"harness/...", "scenarios", "compare/...", "plots", "paper", "results/..."}},
 	{"scenarios", nil},
+	{"harness/internal/...", nil},
+	{"harness/raid", nil},
 	{"harness/host", []string{"results/resultfile"}},
 	{"harness/link", []string{"harness/host", "results/resultfile"}},
-	{"harness/env", []string{"harness/host", "harness/link", "results/resultfile"}},
+	{"harness/env", []string{"harness/host", "harness/link", "harness/raid", "results/resultfile"}},
 	{"harness/workload", []string{"results/resultfile"}},
 	{"harness/measure", []string{"harness/host", "results/resultfile"}},
 	// The null driver makes its own payloads.
 	{"harness/driver", []string{"harness/host", "harness/workload", "results/resultfile"}},
 	{"harness/driver/drivertest", []string{"harness/driver", "harness/host", "harness/workload"}},
-	{"harness/host/hosttest", []string{"harness/host", "harness/link"}},
+	{"harness/host/hosttest", []string{"harness/host", "harness/link", "harness/raid"}},
 	{"harness/scenario", []string{"scenarios", "harness/driver", "harness/host", "harness/link", "results/resultfile"}},
 	{"harness/runner", []string{"harness/scenario", "harness/driver", "harness/workload", "harness/measure", "harness/host", "results/resultfile"}},
 
