@@ -24,7 +24,7 @@ type client struct {
 	mu        sync.Mutex
 	closed    bool
 	producers []*producer
-	consumers []*consumer
+	consumers []*link
 
 	once sync.Once
 	err  error // of Close
@@ -96,8 +96,8 @@ func (c *client) Close(ctx context.Context) error {
 		for i, p := range producers {
 			wg.Go(func() { errs[i] = p.close(ctx) })
 		}
-		for i, r := range consumers {
-			wg.Go(func() { errs[len(producers)+i] = r.close(ctx) })
+		for i, l := range consumers {
+			wg.Go(func() { errs[len(producers)+i] = l.close(ctx) })
 		}
 		wg.Go(func() { errs[len(errs)-1] = c.ask.close(ctx) })
 		wg.Wait()

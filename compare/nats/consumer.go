@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -14,11 +13,8 @@ import (
 )
 
 const (
-	// pullMessages is the most that one Receive hands over.
-	pullMessages = 1000
-	// handOver is how many messages may lie between the library, which pulls
-	// more when it has given a message away, and Receive.
-	handOver = 64
+	// handOver is the most that one Receive hands over.
+	handOver = 1000
 	// ackIdle is how long the last messages before a pause wait for their
 	// acknowledgement.
 	ackIdle = 50 * time.Millisecond
@@ -32,19 +28,9 @@ type consumer struct {
 	c     *client
 	l     *link
 	queue string
-	cons  jetstream.Consumer
-	pull  jetstream.PullConsumeOpt
+	pull  *puller
 
-	msgs   chan jetstream.Msg
-	failed chan error    // the first that ends the pulling
-	done   chan struct{} // closed by close
-
-	mu      sync.Mutex
-	closed  bool
-	pulling jetstream.ConsumeContext // nil: nothing was asked for yet
-
-	// Of the receiving goroutine.
-	last    jetstream.Msg
+	last    *nats.Msg // handed over
 	unacked int
 }
 
@@ -55,12 +41,12 @@ func (c *client) Consumer(ctx context.Context, queue string) (driver.Consumer, e
 	if err != nil {
 		return nil, err
 	}
-	r := &consumer{c: c, l: l, queue: queue, msgs: make(chan jetstream.Msg, handOver), failed: make(chan error, 1), done: make(chan struct{})}
+	r := &consumer{c: c, l: l, queue: queue}
 	if err = r.prepare(ctx); err == nil {
-		err = c.keep(func() { c.consumers = append(c.consumers, r) })
+		err = c.keep(func() { c.consumers = append(c.consumers, l) })
 	}
 	if err != nil {
-		return nil, errors.Join(err, r.close(ctx))
+		return nil, errors.Join(err, l.close(ctx))
 	}
 	return r, nil
 }
@@ -70,17 +56,22 @@ func (r *consumer) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.pull, err = r.pullSize(ctx, s); err != nil {
+	size, err := r.pullSize(ctx, s)
+	if err != nil {
 		return r.fail("asking for the first message", err)
 	}
 	cfg := jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverAllPolicy, InactiveThreshold: inactive}
 	if r.c.opt.ackAll {
 		cfg.AckPolicy = jetstream.AckAllPolicy
 		// Never reached, so that it is the prefetch that bounds.
-		cfg.MaxAckPending = r.c.opt.prefetch + handOver + r.c.opt.ackEvery + pullMessages
+		cfg.MaxAckPending = r.c.opt.prefetch + r.c.opt.ackEvery
 	}
-	if r.cons, err = s.CreateConsumer(ctx, cfg); err != nil {
+	made, err := s.CreateConsumer(ctx, cfg)
+	if err != nil {
 		return r.fail("making a consumer", err)
+	}
+	if r.pull, err = newPuller(r.l.conn, r.queue, made.CachedInfo().Name, size); err != nil {
+		return r.fail("subscribing", err)
 	}
 	return nil
 }
@@ -88,83 +79,79 @@ func (r *consumer) prepare(ctx context.Context) error {
 // pullSize is how much a pull asks for. A bound in bytes that a single message
 // exceeds would stop the server, so it is given in messages where their size is
 // known from the first one: those of a run are of one size.
-func (r *consumer) pullSize(ctx context.Context, s jetstream.Stream) (jetstream.PullConsumeOpt, error) {
+func (r *consumer) pullSize(ctx context.Context, s jetstream.Stream) (pullSize, error) {
 	opt := r.c.opt
 	state := s.CachedInfo().State
 	if state.Msgs == 0 {
-		return jetstream.PullMaxMessagesWithBytesLimit(opt.prefetch, max(opt.prefetchBytes, int(r.l.conn.MaxPayload())+messageRoom)), nil
+		return pullSize{messages: opt.prefetch, bytes: max(opt.prefetchBytes, int(r.l.conn.MaxPayload())+messageRoom)}, nil
 	}
 	m, err := s.GetMsg(ctx, state.FirstSeq)
 	if err != nil {
-		return nil, err
+		return pullSize{}, err
 	}
-	return jetstream.PullMaxMessages(min(opt.prefetch, max(1, opt.prefetchBytes/max(1, len(m.Data))))), nil
-}
-
-// begin begins to pull.
-func (r *consumer) begin() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return errClosed
-	}
-	if r.pulling != nil {
-		return nil
-	}
-	var err error
-	r.pulling, err = r.cons.Consume(func(m jetstream.Msg) {
-		select {
-		case r.msgs <- m:
-		case <-r.done:
-		}
-	}, r.pull, jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
-		// Whatever it is: in an experiment it is the end.
-		select {
-		case r.failed <- err:
-		default: // the first one tells
-		}
-	}))
-	return err
+	return pullSize{messages: min(opt.prefetch, max(1, opt.prefetchBytes/max(1, len(m.Data))))}, nil
 }
 
 // Receive hands over the messages that are there, or waits for some.
 func (r *consumer) Receive(ctx context.Context, handle func(payload []byte) error) error {
-	if r.pulling == nil {
-		if err := r.begin(); err != nil {
-			return r.fail("pulling", err)
-		}
-	}
 	m, err := r.wait(ctx)
 	if err != nil {
 		return err
 	}
-	for n := 1; ; n++ {
-		r.last = m
-		r.unacked++
-		if err := handle(m.Data()); err != nil {
-			return err
+	for n := 0; ; {
+		payload, err := r.pull.used(m)
+		if err == nil {
+			err = r.pull.ask()
 		}
-		if r.c.opt.ackAll && r.unacked >= r.c.opt.ackEvery {
-			if err := r.acknowledge(); err != nil {
+		if err != nil {
+			return r.fail("pulling", err)
+		}
+		if payload {
+			n++
+			if err := r.handle(m, handle); err != nil {
 				return err
 			}
 		}
-		if n == pullMessages {
+		if n == handOver {
 			return nil
 		}
 		select {
-		case m = <-r.msgs:
+		case m = <-r.pull.msgs:
+			continue
 		default:
+		}
+		if n > 0 {
 			return nil
+		}
+		if m, err = r.wait(ctx); err != nil { // it was a notice
+			return err
 		}
 	}
 }
 
-// wait waits for a message.
-func (r *consumer) wait(ctx context.Context) (jetstream.Msg, error) {
+// handle hands a message over and acknowledges if it is time to.
+func (r *consumer) handle(m *nats.Msg, handle func(payload []byte) error) error {
+	r.last = m
+	r.unacked++
+	if err := handle(m.Data); err != nil {
+		return err
+	}
+	if r.c.opt.ackAll && r.unacked >= r.c.opt.ackEvery {
+		return r.acknowledge()
+	}
+	return nil
+}
+
+// wait waits for a message, or a notice.
+func (r *consumer) wait(ctx context.Context) (*nats.Msg, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, r.fail("receiving", err)
 	}
+	if err := r.pull.ask(); err != nil {
+		return nil, r.fail("pulling", err)
+	}
+	quiet := time.NewTimer(quietLimit)
+	defer quiet.Stop()
 	var idle <-chan time.Time
 	if r.c.opt.ackAll && r.unacked > 0 {
 		t := time.NewTimer(ackIdle)
@@ -173,13 +160,8 @@ func (r *consumer) wait(ctx context.Context) (jetstream.Msg, error) {
 	}
 	for {
 		select {
-		case m := <-r.msgs:
+		case m := <-r.pull.msgs:
 			return m, nil
-		case err := <-r.failed:
-			if errors.Is(err, jetstream.ErrNoHeartbeat) {
-				err = fmt.Errorf("the server stands still: %w", err)
-			}
-			return nil, r.fail("receiving", err)
 		case <-r.l.ended:
 			return nil, r.fail("receiving", nats.ErrConnectionClosed)
 		case <-idle:
@@ -187,6 +169,8 @@ func (r *consumer) wait(ctx context.Context) (jetstream.Msg, error) {
 				return nil, err
 			}
 			idle = nil
+		case <-quiet.C:
+			return nil, r.fail("receiving", fmt.Errorf("the server stands still: neither a message nor a heartbeat for %v", quietLimit))
 		case <-ctx.Done():
 			return nil, r.fail("receiving", ctx.Err())
 		}
@@ -195,7 +179,7 @@ func (r *consumer) wait(ctx context.Context) (jetstream.Msg, error) {
 
 // acknowledge acknowledges all messages so far.
 func (r *consumer) acknowledge() error {
-	if err := r.last.Ack(); err != nil {
+	if err := r.l.conn.Publish(r.last.Reply, []byte("+ACK")); err != nil {
 		return r.fail("acknowledging", err)
 	}
 	r.unacked = 0
@@ -204,19 +188,4 @@ func (r *consumer) acknowledge() error {
 
 func (r *consumer) fail(what string, err error) error {
 	return fmt.Errorf("nats %s: queue %s: %s: %w", r.c.addr, r.queue, what, r.l.because(err))
-}
-
-// close ends the pulling and the connection.
-func (r *consumer) close(ctx context.Context) error {
-	r.mu.Lock()
-	first, pulling := !r.closed, r.pulling
-	r.closed = true
-	r.mu.Unlock()
-	if first {
-		close(r.done)
-	}
-	if pulling != nil {
-		pulling.Stop()
-	}
-	return r.l.close(ctx)
 }
