@@ -1,0 +1,70 @@
+package nats
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"kafkalab/harness/driver"
+	"kafkalab/harness/host"
+)
+
+func TestOptions(t *testing.T) {
+	opt, err := readOptions(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// NetDB'11 §5: at most 1,000 messages, about 200 KB.
+	if !opt.acks || opt.window != 4000 || opt.ackAll || opt.prefetch != 1000 || opt.prefetchBytes != 204_800 {
+		t.Errorf("the defaults are %+v", opt)
+	}
+	for _, test := range []struct {
+		o    driver.Options
+		want string
+	}{
+		{driver.Options{"acks": "all"}, `acks = "all"`},
+		{driver.Options{"acks": "none", "window": "10"}, "window does nothing without acks = async"},
+		{driver.Options{"ack-every": "10"}, "ack-every does nothing without ack = all"},
+		{driver.Options{"window": "0"}, `window = "0"`},
+		{driver.Options{"prefetch": "0"}, `prefetch = "0"`},
+		{driver.Options{"prefetch-bytes": "1000"}, `prefetch-bytes = "1000"`},
+		{driver.Options{"batch": "1"}, `unknown option "batch"`},
+	} {
+		if _, err := readOptions(test.o); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v: %v does not say %q", test.o, err, test.want)
+		}
+	}
+}
+
+// The table must show what an option changes.
+func TestSettingsFollowOptions(t *testing.T) {
+	h, err := host.Open(t.Context(), host.Config{Name: "local", Kind: host.Local, Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close(context.Background())
+	table := func(o driver.Options) string {
+		t.Helper()
+		rows, err := New().Settings(t.Context(), h, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		for _, r := range rows {
+			b.WriteString(r.Row + ": " + r.Value + "\n")
+		}
+		return b.String()
+	}
+	for _, test := range []struct{ before, after driver.Options }{
+		{nil, driver.Options{"acks": "none"}},
+		{nil, driver.Options{"window": "10"}},
+		{nil, driver.Options{"ack": "all"}},
+		{driver.Options{"ack": "all"}, driver.Options{"ack": "all", "ack-every": "10"}},
+		{nil, driver.Options{"prefetch": "10"}},
+		{nil, driver.Options{"prefetch-bytes": "2048"}},
+	} {
+		if table(test.before) == table(test.after) {
+			t.Errorf("the table of %v is that of %v", test.after, test.before)
+		}
+	}
+}
