@@ -21,6 +21,10 @@ const stopGrace = 20 * time.Second
 // come.
 const readyMessage = "Server is ready"
 
+// exchangePings makes the answer so long that whoever reads it in pieces need
+// not wait for the end of one.
+const exchangePings = 20
+
 // configuration is the server's own file: where it listens, and JetStream with
 // its store in files. All else is as it comes.
 const configuration = `listen: %q
@@ -56,7 +60,7 @@ func (d *Driver) Start(ctx context.Context, broker host.Host, dir string, o driv
 	if err != nil {
 		return nil, fmt.Errorf("port %d: %w", port, err)
 	}
-	if err := launch.Exchange(ctx, broker, port, `CONNECT {"verbose":false}\r\nPING\r\n`, "PONG"); err != nil {
+	if err := launch.Exchange(ctx, broker, port, strings.Repeat(`PING\r\n`, exchangePings), `"jetstream":true`); err != nil {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 		defer cancel()
 		if stopErr := s.Stop(stopping); stopErr != nil {
