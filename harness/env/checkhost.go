@@ -22,7 +22,8 @@ type pack struct {
 var serverPackages = []pack{
 	{"rabbitmq-server", "RabbitMQ", []string{"/usr/lib/rabbitmq/bin/rabbitmq-server", "erl", "epmd"}},
 	{"activemq", "ActiveMQ", []string{"/usr/share/java/activemq-run.jar", "java"}},
-	{"bash", "bash", []string{"bash"}}, // asks both whether they take requests
+	{"nats-server", "NATS", []string{"nats-server"}},
+	{"bash", "bash", []string{"bash"}}, // asks them whether they take requests
 }
 
 // basePackages are what the testbed itself uses on a host, which common

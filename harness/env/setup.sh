@@ -20,6 +20,7 @@ need() {
 }
 need rabbitmq-server /usr/lib/rabbitmq/bin/rabbitmq-server erl epmd
 need activemq /usr/share/java/activemq-run.jar java
+need nats-server nats-server
 need iproute2 ip tc
 need openssh-server /usr/sbin/sshd
 need openssh-client ssh ssh-keygen
@@ -44,7 +45,8 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg >/dev/null; then
 setup: missing on this system: $missing
 setup: only Debian and Ubuntu are installed on by this script. Install the packages of
 setup: those names, or their like (RabbitMQ 3.10 or newer with Erlang; ActiveMQ 5 with its
-setup: STOMP and KahaDB parts under /usr/share/activemq and a Java runtime; ip and tc;
+setup: STOMP and KahaDB parts under /usr/share/activemq and a Java runtime; a nats-server
+setup: of 2.9 or newer on the PATH or in /usr/sbin; ip and tc;
 setup: the OpenSSH server, not started; strace; bash; mkfs.ext4, mkfs.btrfs, mount and losetup;
 setup: ZooKeeper 3.5 or newer whose /usr/share/java/zookeeper.jar names the jars that it
 setup: needs; a C compiler with the C library's headers), and call this again.
@@ -92,14 +94,14 @@ install() {
 }
 apt-get update -q >&2 || echo "setup: apt-get update failed; trying with the lists that are there" >&2
 if ! install; then
-	echo "setup: installing $missing failed: see above. On Ubuntu, RabbitMQ, ActiveMQ and ZooKeeper are in \"universe\" (add-apt-repository universe)." >&2
+	echo "setup: installing $missing failed: see above. On Ubuntu, RabbitMQ, ActiveMQ, NATS and ZooKeeper are in \"universe\" (add-apt-repository universe)." >&2
 	exit 1
 fi
 # Nor are they to start with the machine: who had no server before has none after.
 if [ -d /run/systemd/system ]; then
 	for p in $missing; do
 		case $p in
-		rabbitmq-server | activemq) systemctl disable --quiet "$p.service" 2>&1 || echo "setup: cannot keep $p from starting with the machine: systemctl disable $p" >&2 ;;
+		rabbitmq-server | activemq | nats-server) systemctl disable --quiet "$p.service" 2>&1 || echo "setup: cannot keep $p from starting with the machine: systemctl disable $p" >&2 ;;
 		openssh-server) systemctl disable --quiet ssh.service ssh.socket 2>&1 || echo "setup: look whether sshd starts with the machine: systemctl disable ssh" >&2 ;;
 		esac
 	done
