@@ -50,7 +50,7 @@ s speed; [ -z "$dev" ] || cat "/sys/class/net/$dev/speed"
 s qdisc; [ -z "$dev" ] || tc qdisc show dev "$dev"
 s offloads; [ -z "$dev" ] || ethtool -k "$dev"
 s congestion; cat /proc/sys/net/ipv4/tcp_congestion_control
-s packages; for p in rabbitmq-server activemq erlang-base openssh-server iproute2; do dpkg-query -W -f='${Package} ${Version} ${db:Status-Status}\n' "$p"; done
+s packages; for p in rabbitmq-server activemq nats-server erlang-base openssh-server iproute2; do dpkg-query -W -f='${Package} ${Version} ${db:Status-Status}\n' "$p"; done
 s erlang; cat /usr/lib/erlang/releases/*/OTP_VERSION
 s java; java -version 2>&1
 s ssh; ssh -V 2>&1

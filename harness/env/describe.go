@@ -59,6 +59,7 @@ func (s sections) facts() []resultfile.Fact {
 	add("Erlang", orNotInstalled(firstLine(s["erlang"])))
 	add("RabbitMQ", s.packageVersion("rabbitmq-server"))
 	add("ActiveMQ", s.packageVersion("activemq"))
+	add("NATS", s.packageVersion("nats-server"))
 	add("ssh", orNotInstalled(sshVersion(s["ssh"])))
 	return out
 }

@@ -54,11 +54,11 @@ func TestVirtualisation(t *testing.T) {
 
 func TestVersions(t *testing.T) {
 	s := sections{
-		"packages": "rabbitmq-server 3.10.8-1.1 installed\nactivemq 5.17.2 config-files",
+		"packages": "rabbitmq-server 3.10.8-1.1 installed\nactivemq 5.17.2 config-files\nnats-server 2.9.10-1+b3 installed",
 		"java":     "openjdk version \"17.0.15\" 2025-04-15\nOpenJDK Runtime",
 		"ssh":      "OpenSSH_9.2p1 Debian-2+deb12u10, OpenSSL 3.0.19",
 	}
-	want := map[string]string{"RabbitMQ": "3.10.8-1.1", "ActiveMQ": "not installed", "Java": "17.0.15", "Erlang": "not installed", "ssh": "OpenSSH_9.2p1 Debian-2+deb12u10"}
+	want := map[string]string{"RabbitMQ": "3.10.8-1.1", "ActiveMQ": "not installed", "NATS": "2.9.10-1+b3", "Java": "17.0.15", "Erlang": "not installed", "ssh": "OpenSSH_9.2p1 Debian-2+deb12u10"}
 	for _, f := range s.facts() {
 		if w, ok := want[f.Name]; ok && f.Value != w {
 			t.Errorf("%s is %q, want %q", f.Name, f.Value, w)
