@@ -26,8 +26,8 @@ func caption(r *resultfile.Result, s resultfile.Scenario, v view) []string {
 		work += fmt.Sprintf(" The machine was busy with other work before %s (load %.1f at most).", plural(n, "attempt"), load)
 	}
 	out := []string{work, hostsLine(run.Testbed)}
-	if v := versionsLine(s); v != "" {
-		out = append(out, v)
+	if line := versionsLine(s, v); line != "" {
+		out = append(out, line)
 	}
 	out = append(out, fmt.Sprintf("Run %s of %s, commit %s.", run.Name, run.Started.UTC().Format("2 January 2006"), shortCommit(run.Commit)))
 	for i := range out {
@@ -110,11 +110,11 @@ func hostFacts(h resultfile.Host) string {
 	return strings.Join(parts, ", ")
 }
 
-// versionsLine names the version of each driver's system once.
-func versionsLine(s resultfile.Scenario) string {
+// versionsLine names the version of each driver's system that is drawn once.
+func versionsLine(s resultfile.Scenario, v view) string {
 	var parts []string
 	for _, y := range s.Systems {
-		if y.Role == resultfile.RoleLimit {
+		if y.Role == resultfile.RoleLimit || !v.shows(y) {
 			continue
 		}
 		for _, set := range y.Settings {

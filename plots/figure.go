@@ -48,12 +48,12 @@ type view int
 
 const (
 	paperView  view = iota // the systems of the paper's figure
-	extrasView             // the additions to it, with the systems behind
+	extrasView             // the additions to it and what was also measured, with the systems behind
 )
 
 // shows says whether a system stands in the figure.
 func (v view) shows(y resultfile.System) bool {
-	return v == extrasView || y.Role != resultfile.RoleExtra
+	return v == extrasView || !added(y)
 }
 
 // newFigure makes the figure of a scenario with an axis that fits.
@@ -221,7 +221,12 @@ func (f figure) otherAxis() figure {
 }
 
 func hasExtras(s resultfile.Scenario) bool {
-	return slices.ContainsFunc(s.Systems, func(y resultfile.System) bool { return y.Role == resultfile.RoleExtra })
+	return slices.ContainsFunc(s.Systems, added)
+}
+
+// added says whether a system does not belong in the paper's figure.
+func added(y resultfile.System) bool {
+	return y.Role == resultfile.RoleExtra || y.Role == resultfile.RoleAlso
 }
 
 // figureName finds the number of the paper's figure in a scenario's name.

@@ -306,6 +306,9 @@ func (t Rates) notes() string {
 		}
 		b.WriteString(".")
 	}
+	if slices.ContainsFunc(t.Systems, func(y SystemRates) bool { return y.Role == resultfile.RoleAlso }) {
+		b.WriteString(" (also measured): none of the systems that the paper compared.")
+	}
 	return b.String()
 }
 
@@ -340,8 +343,11 @@ func (t Rates) anyInterval() bool {
 
 // name is the label with the role where it is not plain.
 func (y SystemRates) name() string {
-	if y.Role == resultfile.RoleExtra {
+	switch y.Role {
+	case resultfile.RoleExtra:
 		return y.Label + " (extra)"
+	case resultfile.RoleAlso:
+		return y.Label + " (also measured)"
 	}
 	return y.Label
 }

@@ -43,6 +43,10 @@ var looks = map[string][]style{
 		{color: rgb(0x1f, 0xa8, 0x7f), shape: wedge{}, dashes: dashed(5, 2)},
 		{color: rgb(0x7c, 0xcb, 0xb0), shape: open{diamond{}}, dashes: dashed(12, 3)},
 	},
+	"nats": {
+		{color: rgb(0x7d, 0x2a, 0x9c), shape: open{wedge{}}, dashes: dashed(9, 2.5)},
+		{color: rgb(0xb8, 0x84, 0xd0), shape: draw.PlusGlyph{}, dashes: dashed(4, 1.6)},
+	},
 }
 
 // otherLooks are for systems without a look of their own, in their order.
@@ -70,7 +74,7 @@ type style struct {
 func stylesOf(s resultfile.Scenario) map[string]style {
 	styles := make(map[string]style)
 	used := make(map[string]int) // by driver; "" counts those without looks
-	for _, role := range []string{resultfile.RoleSystem, resultfile.RoleExtra, resultfile.RoleLimit} {
+	for _, role := range []string{resultfile.RoleSystem, resultfile.RoleAlso, resultfile.RoleExtra, resultfile.RoleLimit} {
 		for _, y := range s.Systems {
 			if y.Role != role {
 				continue

@@ -31,6 +31,7 @@ const (
 	RoleSystem = resultfile.RoleSystem // as in the paper
 	RoleLimit  = resultfile.RoleLimit  // the physical limit
 	RoleExtra  = resultfile.RoleExtra  // a labelled addition to the paper's figure
+	RoleAlso   = resultfile.RoleAlso   // none of the paper's systems
 )
 
 // Scenario is one figure's worth of measuring: what is done, with which
@@ -208,9 +209,9 @@ func (row *systemRow) check(work resultfile.Work) []error {
 	switch row.Role {
 	case "":
 		row.Role = RoleSystem
-	case RoleSystem, RoleLimit, RoleExtra:
+	case RoleSystem, RoleLimit, RoleExtra, RoleAlso:
 	default:
-		bad("role = %q: %s, %s or %s is wanted", row.Role, RoleSystem, RoleLimit, RoleExtra)
+		bad("role = %q: %s, %s, %s or %s is wanted", row.Role, RoleSystem, RoleLimit, RoleExtra, RoleAlso)
 	}
 	if _, err := parseCap(row.Cap); err != nil {
 		bad("%v", err)

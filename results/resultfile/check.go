@@ -83,9 +83,9 @@ func (s Scenario) check(systems map[[2]string]bool) error {
 		}
 		systems[key] = true
 		switch y.Role {
-		case RoleSystem, RoleLimit, RoleExtra:
+		case RoleSystem, RoleLimit, RoleExtra, RoleAlso:
 		default:
-			return fmt.Errorf("system %q: role %q: %s, %s or %s is wanted", y.ID, y.Role, RoleSystem, RoleLimit, RoleExtra)
+			return fmt.Errorf("system %q: role %q: %s, %s, %s or %s is wanted", y.ID, y.Role, RoleSystem, RoleLimit, RoleExtra, RoleAlso)
 		}
 	}
 	return nil

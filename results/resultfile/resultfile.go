@@ -121,7 +121,8 @@ type System struct {
 	Driver  string            `json:"driver"`
 	Options map[string]string `json:"options,omitempty"`
 	// Role says how to show it: "system" as in the paper, "limit" for the
-	// physical limit, "extra" for a labelled addition to the paper's figure.
+	// physical limit, "extra" for a labelled addition to the paper's figure, "also
+	// measured" for a system that is none of the paper's.
 	Role string `json:"role"`
 	// Capped says that the attempt is held to a time even when the run has no
 	// cap: systems that would take hours, and the additions to the paper's
@@ -132,9 +133,10 @@ type System struct {
 
 // The values of System.Role.
 const (
-	RoleSystem = "system" // as in the paper
-	RoleLimit  = "limit"  // the physical limit
-	RoleExtra  = "extra"  // a labelled addition to the paper's figure
+	RoleSystem = "system"        // as in the paper
+	RoleLimit  = "limit"         // the physical limit
+	RoleExtra  = "extra"         // a labelled addition to the paper's figure
+	RoleAlso   = "also measured" // none of the systems that the paper compared
 )
 
 // Setting is a row of the settings table.

@@ -201,7 +201,7 @@ func checkAttempts(t *testing.T, s *site, r *resultfile.Result) {
 			systems[sys.Driver] = true
 		}
 	}
-	for _, d := range []string{"kafka", "rabbitmq", "activemq", "rawlimit"} {
+	for _, d := range []string{"kafka", "rabbitmq", "activemq", "nats", "rawlimit"} {
 		if !systems[d] {
 			t.Errorf("no system of the driver %s was run", d)
 		}
@@ -260,7 +260,7 @@ func checkExplained(t *testing.T, run resultfile.Run) {
 			}
 		}
 	}
-	for _, fact := range []string{"RabbitMQ", "ActiveMQ", "Java", "Erlang"} {
+	for _, fact := range []string{"RabbitMQ", "ActiveMQ", "NATS", "Java", "Erlang"} {
 		if run.Testbed.BrokerHost.Fact(fact) == "" {
 			t.Errorf("the version of %s is not told", fact)
 		}
