@@ -88,7 +88,7 @@ func TestGroupWaitsForZooKeeper(t *testing.T) {
 		a, b := g.join(settings), g.join(settings)
 		g.awaitOwners("t", threads(a, b)...)
 		g.brokers[0].MayStopBadly = true // it may not be connected again when the test ends
-		before := g.ledger.total() // the stop may take longer than the lease
+		before := g.ledger.total()       // the stop may take longer than the lease
 		zk.Stop()
 		stopped := time.Now()
 		await(t, "messages while the lease lasts", func() bool { return g.ledger.total() > before })
