@@ -1,7 +1,6 @@
 package plots
 
 import (
-	"fmt"
 	"slices"
 
 	"kafkalab/results/resultfile"
@@ -92,6 +91,20 @@ func Values(r *resultfile.Result, scenario, system string, q Quantity) []float64
 	})
 }
 
+// OfLimit returns the share of the physical limit that a system of a run
+// reaches, 1 for all of it, as the table of rates shows it; nil if it is not
+// known.
+func OfLimit(r *resultfile.Result, scenario, system string) *Ratio {
+	for _, t := range RatesOf(r) {
+		for _, y := range t.Systems {
+			if t.Scenario == scenario && y.System == system {
+				return y.OfLimit
+			}
+		}
+	}
+	return nil
+}
+
 // linkMbps is the link's goodput in the direction of the messages.
 func linkMbps(r *resultfile.Result, s resultfile.Scenario) float64 {
 	if s.Work == resultfile.Consume {
@@ -127,15 +140,4 @@ func RatioOf(a, b []float64) *Ratio {
 	}
 	r.Low, r.High = ratioInterval(a, b)
 	return r
-}
-
-// String tells a summary in words: median, and the interval or the range.
-func (s Summary) String() string {
-	switch {
-	case s.N == 0:
-		return unknown
-	case s.Low != nil:
-		return fmt.Sprintf("%s (%s .. %s)", Rounded(s.Median), Rounded(*s.Low), Rounded(*s.High))
-	}
-	return fmt.Sprintf("%s (%s .. %s)", Rounded(s.Median), Rounded(s.Min), Rounded(s.Max))
 }

@@ -21,11 +21,11 @@ type Section struct {
 	Attempts *Table // all, in the order in which they ran; the first column holds their IDs
 }
 
-// Drawing is a figure.
+// Drawing is a figure. Its caption stands beside it, to be set as text.
 type Drawing struct {
 	Name    string // that of the files that Draw writes, without an extension
 	Title   string
-	Caption []string // paragraphs, which stand in the drawing too
+	Caption []string // paragraphs
 	SVG     []byte
 }
 
@@ -43,7 +43,9 @@ func Sections(r *resultfile.Result) ([]Section, error) {
 			section.Ratios = t.ratios()
 		}
 		for _, n := range figuresOf(r, s) {
-			svg, err := render(n.figure, "svg", time.Time{}) // the date stands in PDFs alone
+			drawn := n.figure
+			drawn.caption = nil
+			svg, err := render(drawn, "svg", time.Time{}) // the date stands in PDFs alone
 			if err != nil {
 				return nil, fmt.Errorf("figure %s of run %s: %w", n.name, r.Run.Name, err)
 			}
@@ -70,6 +72,9 @@ func Legend() []string { return []string{legendOfTables, legendOfAttempts} }
 
 // Rounded writes a number to three digits, as the tables do.
 func Rounded(v float64) string { return number(roundTo3(v)) }
+
+// Whole writes a whole number.
+func Whole(n int64) string { return number(float64(n)) }
 
 // Factor writes how many times one number is another one.
 func Factor(v float64) string { return factor(v) }

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"kafkalab/harness/scenario"
+	"kafkalab/paper"
+	"kafkalab/scenarios"
+)
+
+func reportCommand() command {
+	return command{name: "report", summary: "judge the paper's claims by runs, and write the report", run: runReport}
+}
+
+func runReport(_ context.Context, args []string, std stdio) error {
+	flags := pflag.NewFlagSet("report", pflag.ContinueOnError)
+	flags.SetOutput(std.Out)
+	out := flags.String("out", "", "folder to write to (default: of one run its own folder, of several the one that holds them)")
+	flags.Usage = func() {
+		fmt.Fprint(std.Out, `Usage: testbed report DIR... [--out DIR]
+
+Judges each claim of the paper by the result folders alone, and writes a page
+that opens without a network (report.html: figures, tables, settings, hosts) and
+the same as Markdown (REPORT.md). The same folders give the same files. A folder
+or a file that is damaged is named in the report, and the others count. The names of the
+files written go to standard output.
+
+`, flags.FlagUsages(), `
+Example:
+  testbed report results/reference/*/ --out results/reference
+`)
+	}
+	if err := flags.Parse(args); err != nil {
+		return parseFailure(err)
+	}
+	if flags.NArg() == 0 {
+		return usagef("name the folder of a run, or of several")
+	}
+	to, err := reportFolder(*out, flags.Args())
+	if err != nil {
+		return err
+	}
+	known, err := knownSystems()
+	if err != nil {
+		return err
+	}
+	report, err := paper.New(flags.Args(), to, known)
+	if err != nil {
+		return err
+	}
+	for _, b := range report.Broken {
+		fmt.Fprintf(std.Err, "testbed report: left out: %s: %s\n", b.Link, b.Why)
+	}
+	for _, p := range report.Runs {
+		for _, fault := range p.Faults {
+			fmt.Fprintf(std.Err, "testbed report: damaged, and so left out: %s: %s\n", p.Run.Name, fault)
+		}
+	}
+	written, err := report.Write(to)
+	for _, path := range written {
+		fmt.Fprintln(std.Out, path)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.Err, "Of %d claims: %s.\n", len(report.Claims), report.Counts())
+	return nil
+}
+
+// reportFolder is where a report of these runs goes.
+func reportFolder(out string, dirs []string) (string, error) {
+	if out != "" {
+		return out, nil
+	}
+	if len(dirs) == 1 {
+		return filepath.Clean(dirs[0]), nil
+	}
+	parent := filepath.Dir(filepath.Clean(dirs[0]))
+	for _, dir := range dirs[1:] {
+		if filepath.Dir(filepath.Clean(dir)) != parent {
+			return "", usagef("%s and %s lie in different folders: say with --out where the report is to go", dirs[0], dir)
+		}
+	}
+	return parent, nil
+}
+
+// knownSystems lists the systems of every scenario that the testbed has.
+func knownSystems() (map[string][]string, error) {
+	entries, err := scenario.NewLibrary(scenarios.Files).List()
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[string][]string)
+	for _, e := range entries {
+		known[e.Name] = []string{}
+		for _, y := range e.Systems {
+			known[e.Name] = append(known[e.Name], y.ID)
+		}
+	}
+	return known, nil
+}

@@ -1,0 +1,222 @@
+package paper
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+
+	"kafkalab/plots"
+)
+
+//go:embed claims.toml
+var claimsTOML []byte
+
+// lastClaim is the number of the paper's last claim: C1 to C22.
+const lastClaim = 22
+
+// Claims are the paper's claims with how they are judged.
+type Claims struct {
+	// LeastMessages is how many messages a run must have asked for to decide
+	// anything, unless a check says otherwise.
+	LeastMessages int64   `toml:"least_messages"`
+	Claims        []Claim `toml:"claim"` // C1 to C22, in order
+}
+
+// Claim is one statement of the paper.
+type Claim struct {
+	ID         string  `toml:"id"`
+	Section    string  `toml:"section"` // of the paper
+	Figure     string  `toml:"figure"`  // "" if it is read from none
+	Statement  string  `toml:"statement"`
+	Judged     string  `toml:"judged"`     // by what
+	Arithmetic string  `toml:"arithmetic"` // what the paper's own numbers come to, or ""
+	Checks     []Check `toml:"check"`
+}
+
+// Check is one thing that is looked at to judge a claim. The head of
+// claims.toml says what its keys mean.
+type Check struct {
+	Says          string         `toml:"says"`
+	Scenario      string         `toml:"scenario"`
+	NotBuilt      bool           `toml:"not_built"`
+	System        string         `toml:"system"`
+	Against       string         `toml:"against"`
+	Quantity      plots.Quantity `toml:"quantity"`
+	Statistic     Statistic      `toml:"statistic"`
+	Relation      Relation       `toml:"relation"`
+	Value         float64        `toml:"value"`
+	Tolerance     float64        `toml:"tolerance"`
+	NotTestable   string         `toml:"not_testable"`
+	LeastMessages int64          `toml:"least_messages"`
+}
+
+// Statistic is what is made of a quantity.
+type Statistic string
+
+// The statistics.
+const (
+	Median      Statistic = "median" // over the repetitions
+	MedianRatio Statistic = "ratio"  // of the medians of two systems
+)
+
+// Relation is how a claim's value is meant.
+type Relation string
+
+// The relations.
+const (
+	AtLeast  Relation = "at least"
+	AtMost   Relation = "at most"
+	MoreThan Relation = "more than"
+	About    Relation = "about"
+	Exactly  Relation = "exactly"
+)
+
+// LoadClaims reads the claims strictly: keys that are not known, a claim that
+// is missing or stands twice, and scenarios and systems that do not exist are
+// errors. scenarios holds the system IDs of every scenario that exists.
+func LoadClaims(scenarios map[string][]string) (*Claims, error) {
+	return parseClaims(claimsTOML, scenarios)
+}
+
+func parseClaims(text []byte, scenarios map[string][]string) (*Claims, error) {
+	const name = "claims.toml"
+	var c Claims
+	md, err := toml.Decode(string(text), &c)
+	if err != nil {
+		var syntax toml.ParseError
+		if errors.As(err, &syntax) {
+			return nil, fmt.Errorf("%s:%d: %s", name, syntax.Position.Line, syntax.Message)
+		}
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	var errs []error
+	for _, key := range md.Undecoded() {
+		errs = append(errs, fmt.Errorf("%s: unknown key %q", name, key))
+	}
+	if c.LeastMessages <= 0 {
+		errs = append(errs, fmt.Errorf("%s: least_messages = %d: more than 0 is wanted", name, c.LeastMessages))
+	}
+	for i, claim := range c.Claims {
+		if want := "C" + strconv.Itoa(i+1); claim.ID != want {
+			errs = append(errs, fmt.Errorf("%s: claim %q stands where %s should: each stands once, in order", name, claim.ID, want))
+		}
+		if err := claim.check(scenarios); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %s: %w", name, claim.ID, err))
+		}
+	}
+	if n := len(c.Claims); n != lastClaim {
+		errs = append(errs, fmt.Errorf("%s: %d claims: the paper has C1 to C%d", name, n, lastClaim))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
+
+func (c Claim) check(scenarios map[string][]string) error {
+	var errs []error
+	for _, f := range []struct{ key, value string }{{"section", c.Section}, {"statement", c.Statement}, {"judged", c.Judged}} {
+		if f.value == "" {
+			errs = append(errs, fmt.Errorf("%s is missing", f.key))
+		}
+	}
+	if len(c.Checks) == 0 {
+		errs = append(errs, errors.New("nothing says how it is judged: a check is wanted"))
+	}
+	for i, k := range c.Checks {
+		if err := k.check(scenarios); err != nil {
+			errs = append(errs, fmt.Errorf("check %d (%s): %w", i+1, k.Says, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// measures says whether the check looks at a quantity.
+func (k Check) measures() bool { return k.Quantity != "" }
+
+func (k Check) check(scenarios map[string][]string) error {
+	if k.Says == "" {
+		return errors.New("says is missing")
+	}
+	if k.NotBuilt || !k.measures() {
+		return k.checkUnmeasured()
+	}
+	if err := k.checkNames(scenarios); err != nil {
+		return err
+	}
+	switch k.Statistic {
+	case Median:
+	case MedianRatio:
+		if k.Against == "" {
+			return fmt.Errorf("statistic = %q wants the system that it is against", k.Statistic)
+		}
+	default:
+		return fmt.Errorf("statistic = %q: %q or %q is wanted", k.Statistic, Median, MedianRatio)
+	}
+	if !k.Quantity.Known() {
+		return fmt.Errorf("there is no quantity %q", k.Quantity)
+	}
+	return k.checkRelation()
+}
+
+// checkUnmeasured looks at a check that no run can decide: the scenario is
+// still to be built, or it cannot be tested.
+func (k Check) checkUnmeasured() error {
+	rest := k
+	rest.Says, rest.Scenario, rest.NotBuilt, rest.NotTestable = "", "", false, ""
+	switch {
+	case rest != (Check{}):
+		return errors.New("it says how to decide, but names no quantity, or a scenario that is not built")
+	case k.NotBuilt == (k.NotTestable != ""):
+		return errors.New("one of a quantity, not_built and not_testable is wanted")
+	case k.NotBuilt && k.Scenario == "":
+		return errors.New("it does not say which scenario is to decide it")
+	}
+	return nil
+}
+
+func (k Check) checkNames(scenarios map[string][]string) error {
+	systems, ok := scenarios[k.Scenario]
+	if !ok {
+		return fmt.Errorf("there is no scenario %q; not_built = true marks one that is to come", k.Scenario)
+	}
+	for _, y := range []string{k.System, k.Against} {
+		if y == k.Against && k.Statistic != MedianRatio {
+			continue
+		}
+		if !slices.Contains(systems, y) {
+			return fmt.Errorf("scenario %s has no system %q, only %s", k.Scenario, y, strings.Join(systems, ", "))
+		}
+	}
+	if k.Against != "" && k.Statistic != MedianRatio {
+		return fmt.Errorf("against = %q belongs to statistic = %q", k.Against, MedianRatio)
+	}
+	return nil
+}
+
+func (k Check) checkRelation() error {
+	tolerant := false
+	switch k.Relation {
+	case AtLeast, AtMost, MoreThan:
+	case About, Exactly:
+		tolerant = true
+	default:
+		return fmt.Errorf("relation = %q: %q, %q, %q, %q or %q is wanted", k.Relation, AtLeast, AtMost, MoreThan, About, Exactly)
+	}
+	if !(k.Value > 0) || math.IsInf(k.Value, 0) {
+		return fmt.Errorf("value = %v: a number above 0 is wanted", k.Value)
+	}
+	if tolerant != (k.Tolerance > 0) || k.Tolerance >= 1 {
+		return fmt.Errorf("tolerance = %v: %q and %q want one above 0 and below 1, and nothing else does", k.Tolerance, About, Exactly)
+	}
+	if k.LeastMessages < 0 {
+		return fmt.Errorf("least_messages = %d: it cannot be below 0", k.LeastMessages)
+	}
+	return nil
+}

@@ -1,0 +1,217 @@
+package paper
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"kafkalab/plots"
+)
+
+// Markdown makes the report a page of the repository. Its figures are the
+// files that "testbed plot" writes beside the results.
+func (r *Report) Markdown() ([]byte, error) {
+	m := &page{report: r}
+	m.head()
+	for _, c := range r.Claims {
+		m.claim(c)
+	}
+	for _, p := range r.Runs {
+		if err := m.run(p); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.Broken) > 0 {
+		m.line("## Folders that could not be read\n")
+		for _, b := range r.Broken {
+			m.line("- [%s](%s): %s", plots.Escape(b.Link), b.Link, plots.Escape(b.Why))
+		}
+		m.line("")
+	}
+	m.line("## How to read the tables\n")
+	for _, paragraph := range plots.Legend() {
+		m.line("%s\n", plots.Escape(paragraph))
+	}
+	m.line("## Deviations from 2011\n")
+	m.b.WriteString(sunk(withoutTitle(deviations)))
+	return m.b.Bytes(), nil
+}
+
+type page struct {
+	report *Report
+	b      bytes.Buffer
+}
+
+func (m *page) line(format string, args ...any) { fmt.Fprintf(&m.b, format+"\n", args...) }
+
+func (m *page) head() {
+	m.line("# The claims of the paper, and what was measured\n")
+	m.line("Kreps, Narkhede, Rao: *Kafka: a Distributed Messaging System for Log Processing* (NetDB'11, June 2011), repeated with kafkalab. Of %d claims: %s.\n", len(m.report.Claims), m.report.Counts())
+	m.line("## Claims\n")
+	m.line("| claim | statement, in our words | measured | verdict |\n|---|---|---|---|")
+	for _, c := range m.report.Claims {
+		m.line("| [%s](#%s) | %s (%s) | %s | **%s** |", c.ID, strings.ToLower(c.ID), plots.Escape(c.Statement), c.where(), m.numbers(c), c.Verdict)
+	}
+	m.line("\n%s\n\n%s", plots.Escape(method), plots.Escape(emulatedNote))
+	m.line("\n## Numbers\n")
+}
+
+func (m *page) numbers(c Judged) string {
+	var parts []string
+	for _, n := range c.Numbers() {
+		parts = append(parts, fmt.Sprintf("[%s](%s)", plots.Escape(n.Text), m.report.part(n.Run).Link))
+	}
+	if len(parts) == 0 {
+		return "–"
+	}
+	return strings.Join(parts, " · ")
+}
+
+// where is the place in the paper.
+func (c Claim) where() string {
+	if c.Figure == "" {
+		return "§" + c.Section
+	}
+	return fmt.Sprintf("§%s, Figure %s", c.Section, c.Figure)
+}
+
+func (m *page) claim(c Judged) {
+	m.line("### %s\n", c.ID)
+	m.line("**%s.** %s (%s)\n", c.Verdict, plots.Escape(c.Statement), c.where())
+	judged := "Judged by: " + c.Judged + "."
+	if c.Arithmetic != "" {
+		judged += " Arithmetic: " + c.Arithmetic
+	}
+	m.line("%s\n", plots.Escape(judged))
+	for _, k := range c.Checks {
+		m.check(k)
+	}
+	m.line("")
+}
+
+func (m *page) check(k JudgedCheck) {
+	verdict := string(k.Verdict)
+	if k.Why != "" {
+		verdict += " (" + k.Why + ")"
+	}
+	m.line("- **%s**: %s.", plots.Escape(k.Says), plots.Escape(verdict))
+	if f := k.First(); f != nil {
+		p := m.report.part(f.Run)
+		s := fmt.Sprintf("  [%s](%s)", plots.Escape(k.Measured(*f)), p.Link)
+		if share := f.Share(); share != "" {
+			s += fmt.Sprintf(", [%s](%s)", share, p.Link)
+		}
+		s += " (" + plots.Escape(k.Spread(*f)) + ")."
+		if k.HoldsIf() != "" {
+			s += " Holds if " + plots.Escape(k.HoldsIf()) + "."
+		}
+		m.line("%s Run %s.", s, p.named())
+	}
+	for i, f := range k.Others() {
+		p := m.report.part(f.Run)
+		s := fmt.Sprintf("[%s](%s)", plots.Escape(k.Measured(f)), p.Link)
+		if other := k.Differs(f); other != "" {
+			s += " (" + other + ")"
+		}
+		start, end := "  Other runs: ", ";"
+		if i > 0 {
+			start = "  "
+		}
+		if i == len(k.Others())-1 {
+			end = "."
+		}
+		m.line("%s%s in %s%s", start, s, p.named(), end)
+	}
+	for _, r := range k.TooSmall {
+		m.line("  Too small to decide anything: %s.", plots.Escape(r.Run.Name))
+	}
+}
+
+// named is the run's name, with its label.
+func (p RunPart) named() string {
+	if p.Label == "" {
+		return plots.Escape(p.Run.Name)
+	}
+	return fmt.Sprintf("%s (%s)", plots.Escape(p.Run.Name), p.Label)
+}
+
+func (m *page) run(p RunPart) error {
+	label := ""
+	if p.Label != "" {
+		label = " (" + p.Label + ")"
+	}
+	m.line("## Run %s%s\n", plots.Escape(p.Run.Name), label)
+	m.line("%s. All numbers of this part come from [its result folder](%s). %s\n\n%s\n\n%s\n", plots.Escape(p.Line), p.Link, plots.Escape(p.state()), plots.Escape(p.Hosts), plots.Escape(p.origin()))
+	if len(p.Faults) > 0 {
+		m.line("Files that could not be read; their attempts do not count:\n")
+		for _, fault := range p.Faults {
+			m.line("- %s", plots.Escape(fault))
+		}
+		m.line("")
+	}
+	for _, s := range p.Sections {
+		m.line("### %s\n", plots.Escape(s.Title))
+		for _, f := range s.Figures {
+			m.figure(p, f, label)
+		}
+		parts := []struct {
+			title string
+			table *plots.Table
+			below string
+		}{
+			{"Rates", s.Rates, s.Notes}, {"Ratios", s.Ratios, ""}, {"Costs", s.Costs, ""}, {"Settings", s.Settings, ""}, {"Every attempt", s.Attempts, ""},
+		}
+		if s.Scenario.Limit != "" {
+			parts[2].below = "Expected limit: " + s.Scenario.Limit
+		}
+		for _, part := range parts {
+			if part.table == nil {
+				continue
+			}
+			if err := m.table("#### "+part.title, part.table, part.below); err != nil {
+				return err
+			}
+		}
+	}
+	return m.table("### Hosts", p.HostFact, linkNote(p))
+}
+
+// figure shows the file of a figure, if there is one.
+func (m *page) figure(p RunPart, f plots.Drawing, label string) {
+	if name := f.Name + ".png"; p.hasFile(name) {
+		m.line("![%s%s](%s%s)\n", plots.Escape(f.Title), label, p.Link, name)
+		return
+	}
+	m.line("*%s*%s: %s has it, and `testbed plot` draws it.\n", plots.Escape(f.Title), label, HTMLName)
+}
+
+func (m *page) table(heading string, t *plots.Table, below string) error {
+	m.line("%s\n", heading)
+	if err := t.Markdown(&m.b); err != nil {
+		return err
+	}
+	m.line("")
+	if below != "" {
+		m.line("%s\n", plots.Escape(below))
+	}
+	return nil
+}
+
+func linkNote(p RunPart) string {
+	if p.Run.Testbed.LinkNote == "" {
+		return ""
+	}
+	return "Link: " + p.Run.Testbed.LinkNote
+}
+
+// sunk is a Markdown page whose headings stand one level lower.
+func sunk(page string) string {
+	var b strings.Builder
+	for line := range strings.Lines(strings.TrimLeft(page, "\n")) {
+		if headingLine.MatchString(strings.TrimRight(line, "\n")) {
+			b.WriteByte('#')
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}

@@ -1,0 +1,207 @@
+package paper
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"kafkalab/plots"
+	"kafkalab/results/resultfile"
+)
+
+// Verdict is what the runs say of a claim, or of one check of it.
+type Verdict string
+
+// The verdicts.
+const (
+	Holds        Verdict = "holds"
+	InPart       Verdict = "holds in part"
+	Contradicted Verdict = "contradicted"
+	NotTestable  Verdict = "not testable here"
+	NotMeasured  Verdict = "not measured yet"
+)
+
+// verdicts in the order of a summary.
+var verdicts = []Verdict{Holds, InPart, Contradicted, NotTestable, NotMeasured}
+
+// Judged is a claim with its verdict.
+type Judged struct {
+	Claim
+	Verdict Verdict
+	Checks  []JudgedCheck // in the order of Claim.Checks
+}
+
+// JudgedCheck is a check with its verdict: that of the first finding. Real
+// hosts count before emulated ones, then more repetitions, more messages, the
+// later run.
+type JudgedCheck struct {
+	Check
+	Verdict  Verdict
+	Why      string // where the numbers do not say it
+	Findings []Finding
+	TooSmall []*resultfile.Result // runs that asked for too few messages
+}
+
+// Finding is what one run says of a check.
+type Finding struct {
+	Run         *resultfile.Result
+	Repetitions int     // valid ones; of a ratio those of the system with fewer
+	Number      float64 // the statistic
+	// Low and High are the 95 % interval if Interval is true, else the lowest
+	// and the highest of the repetitions, or of any two of them for a ratio.
+	Low, High float64
+	Interval  bool
+	OfLimit   *plots.Ratio // of a message rate: the share of the physical limit; nil if not known
+	Verdict   Verdict
+	Why       string
+}
+
+// Judge judges every claim by the runs, whose order does not matter.
+func (c *Claims) Judge(runs []*resultfile.Result, scenarios map[string][]string) []Judged {
+	out := make([]Judged, len(c.Claims))
+	for i, claim := range c.Claims {
+		out[i] = Judged{Claim: claim}
+		for _, k := range claim.Checks {
+			out[i].Checks = append(out[i].Checks, c.judge(k, runs, scenarios))
+		}
+		out[i].Verdict = together(out[i].Checks)
+	}
+	return out
+}
+
+// together makes the verdict of a claim of those of its checks.
+func together(checks []JudgedCheck) Verdict {
+	count := make(map[Verdict]int)
+	for _, k := range checks {
+		count[k.Verdict]++
+	}
+	switch n := len(checks); {
+	case count[Holds] == n:
+		return Holds
+	case count[Holds]+count[InPart] > 0:
+		return InPart
+	case count[Contradicted] > 0:
+		return Contradicted
+	case count[NotMeasured] > 0:
+		return NotMeasured
+	}
+	return NotTestable
+}
+
+func (c *Claims) judge(k Check, runs []*resultfile.Result, scenarios map[string][]string) JudgedCheck {
+	j := JudgedCheck{Check: k, Verdict: NotMeasured}
+	if k.measures() {
+		least := cmp.Or(k.LeastMessages, c.LeastMessages)
+		for _, r := range runs {
+			f, ok := find(k, r)
+			switch {
+			case !ok:
+			case r.Run.Messages < least:
+				j.TooSmall = append(j.TooSmall, r)
+			default:
+				j.Findings = append(j.Findings, f)
+			}
+		}
+		slices.SortFunc(j.Findings, betterFirst)
+		slices.SortFunc(j.TooSmall, func(a, b *resultfile.Result) int { return strings.Compare(a.Run.Name, b.Run.Name) })
+	}
+	_, built := scenarios[k.Scenario]
+	switch {
+	case k.NotTestable != "":
+		j.Verdict, j.Why = NotTestable, k.NotTestable
+	case len(j.Findings) > 0:
+		j.Verdict, j.Why = j.Findings[0].Verdict, j.Findings[0].Why
+	case k.NotBuilt && !built:
+		j.Why = fmt.Sprintf("waits for the scenario %s, which is not built yet", k.Scenario)
+	case k.NotBuilt:
+		j.Why = fmt.Sprintf("the scenario %s is there, but not yet what in it decides the claim", k.Scenario)
+	case len(j.TooSmall) > 0:
+		j.Why = fmt.Sprintf("waits for a run of the scenario %s with %s messages and more", k.Scenario, plots.Whole(cmp.Or(k.LeastMessages, c.LeastMessages)))
+	default:
+		j.Why = fmt.Sprintf("waits for a run of the scenario %s", k.Scenario)
+	}
+	return j
+}
+
+// betterFirst orders findings by how much they are worth.
+func betterFirst(a, b Finding) int {
+	emulated := func(f Finding) int {
+		if f.Run.Run.Testbed.Emulated {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(
+		cmp.Compare(emulated(a), emulated(b)),
+		cmp.Compare(b.Repetitions, a.Repetitions),
+		cmp.Compare(b.Run.Run.Messages, a.Run.Run.Messages),
+		b.Run.Run.Started.Compare(a.Run.Run.Started),
+		strings.Compare(b.Run.Run.Name, a.Run.Run.Name),
+	)
+}
+
+// find computes what a run says of a check; false if it says nothing.
+func find(k Check, r *resultfile.Result) (Finding, bool) {
+	f := Finding{Run: r}
+	values := plots.Values(r, k.Scenario, k.System, k.Quantity)
+	f.Repetitions = len(values)
+	if k.Statistic == MedianRatio {
+		others := plots.Values(r, k.Scenario, k.Against, k.Quantity)
+		ratio := plots.RatioOf(values, others)
+		if ratio == nil {
+			return f, false
+		}
+		f.Repetitions = min(f.Repetitions, len(others))
+		f.take(ratio.Median, ratio.Min, ratio.Max, ratio.Low, ratio.High)
+	} else {
+		s := plots.Summarise(values)
+		if s.N == 0 {
+			return f, false
+		}
+		f.take(s.Median, s.Min, s.Max, s.Low, s.High)
+	}
+	if k.Quantity == plots.MessageRate && k.Statistic == Median {
+		f.OfLimit = plots.OfLimit(r, k.Scenario, k.System)
+	}
+	f.Verdict, f.Why = k.decide(f)
+	return f, true
+}
+
+func (f *Finding) take(number, lowest, highest float64, low, high *float64) {
+	f.Number, f.Low, f.High = number, lowest, highest
+	if low != nil {
+		f.Low, f.High, f.Interval = *low, *high, true
+	}
+}
+
+// decide holds a finding against the claim's value. All of the interval, or of
+// the range, must lie on its right side.
+func (k Check) decide(f Finding) (Verdict, string) {
+	least, most := k.Value*(1-k.Tolerance), k.Value*(1+k.Tolerance)
+	switch k.Relation {
+	case AtLeast:
+		return onOneSide(f.Low >= k.Value, f.High < k.Value, f)
+	case MoreThan:
+		return onOneSide(f.Low > k.Value, f.High <= k.Value, f)
+	case AtMost:
+		return onOneSide(f.High <= k.Value, f.Low > k.Value, f)
+	case About:
+		if f.Low > most {
+			return InPart, fmt.Sprintf("reached and exceeded, %s times the paper's number", plots.Factor(f.Number/k.Value))
+		}
+	}
+	return onOneSide(f.Low >= least && f.High <= most, f.High < least || f.Low > most, f)
+}
+
+func onOneSide(right, wrong bool, f Finding) (Verdict, string) {
+	switch {
+	case right:
+		return Holds, ""
+	case wrong:
+		return Contradicted, ""
+	case f.Interval:
+		return InPart, "the interval does not tell"
+	}
+	return InPart, "the repetitions do not agree"
+}

@@ -1,0 +1,153 @@
+package paper
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"kafkalab/plots"
+)
+
+// split writes a number of a check, and its unit apart.
+func (k Check) split(v float64) (number, unit string) {
+	unit = k.Quantity.Unit()
+	switch {
+	case k.Statistic == MedianRatio:
+		return plots.Factor(v), "times"
+	case unit == "":
+		return strconv.FormatFloat(100*v, 'f', 1, 64), "%"
+	case v > 0 && v < 0.1: // a page in ten million messages is not nothing
+		return strconv.FormatFloat(v, 'g', 2, 64), unit
+	}
+	return plots.Rounded(v), unit
+}
+
+// HoldsIf says what must be measured for the check to hold.
+func (k Check) HoldsIf() string {
+	if !k.measures() || k.NotTestable != "" {
+		return ""
+	}
+	value, unit := strconv.FormatFloat(k.Value, 'g', -1, 64), k.Quantity.Unit()
+	switch {
+	case k.Statistic == MedianRatio:
+		unit = "times"
+	case unit == "":
+		value, unit = strconv.FormatFloat(100*k.Value, 'g', 4, 64), "%"
+	case k.Value >= 1000:
+		value = plots.Rounded(k.Value)
+	}
+	s := fmt.Sprintf("%s %s %s", k.Relation, value, unit)
+	if k.Tolerance > 0 {
+		s += fmt.Sprintf(", within %s %%", strconv.FormatFloat(100*k.Tolerance, 'g', 4, 64))
+	}
+	return s
+}
+
+// Measured is the number that a run gives.
+func (k Check) Measured(f Finding) string {
+	number, unit := k.split(f.Number)
+	return number + " " + unit
+}
+
+// Spread says how far the number is to be trusted.
+func (k Check) Spread(f Finding) string {
+	low, _ := k.split(f.Low)
+	high, _ := k.split(f.High)
+	switch {
+	case f.Interval:
+		return fmt.Sprintf("95 %% interval %s .. %s, %d repetitions", low, high, f.Repetitions)
+	case f.Low == f.High && f.Repetitions == 1:
+		return "1 repetition, too few for an interval"
+	case f.Repetitions == 1: // of the other system there were more
+		return fmt.Sprintf("lowest .. highest %s .. %s, 1 repetition of one of the two, too few for an interval", low, high)
+	}
+	return fmt.Sprintf("lowest .. highest %s .. %s, %d repetitions, too few for an interval", low, high, f.Repetitions)
+}
+
+// Short is a number in a summary, with the finding that it comes from.
+type Short struct {
+	Text string
+	Finding
+}
+
+// Numbers are those that the checks give, in short: a unit stands behind the
+// last number in a row that has it.
+func (j Judged) Numbers() []Short {
+	var out []Short
+	var units []string
+	for _, k := range j.Checks {
+		if f := k.First(); f != nil {
+			number, unit := k.split(f.Number)
+			out, units = append(out, Short{number, *f}), append(units, unit)
+		}
+	}
+	for i, unit := range units {
+		if i == len(units)-1 || units[i+1] != unit {
+			out[i].Text += " " + unit
+		}
+	}
+	return out
+}
+
+// Share is the share of the physical limit that a rate is, "" if that is not
+// known or does not apply.
+func (f Finding) Share() string {
+	if f.OfLimit == nil {
+		return ""
+	}
+	return strconv.FormatFloat(100*f.OfLimit.Median, 'f', 1, 64) + " % of the limit"
+}
+
+// First is the finding that decides the check, nil if there is none.
+func (k JudgedCheck) First() *Finding {
+	if len(k.Findings) == 0 {
+		return nil
+	}
+	return &k.Findings[0]
+}
+
+// Others are the findings of the other runs.
+func (k JudgedCheck) Others() []Finding {
+	if len(k.Findings) == 0 {
+		return nil
+	}
+	return k.Findings[1:]
+}
+
+// Differs says which verdict a finding would give where it is not that of the
+// check, else "".
+func (k JudgedCheck) Differs(f Finding) string {
+	if k.NotTestable != "" || f.Verdict == k.Verdict {
+		return ""
+	}
+	return string(f.Verdict)
+}
+
+// Counts says how many claims have each verdict, in the order of a summary;
+// verdicts that none has are left out.
+func (r *Report) Counts() string {
+	var parts []string
+	for _, v := range verdicts {
+		n := 0
+		for _, c := range r.Claims {
+			if c.Verdict == v {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%s: %d", v, n))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// method says how the verdicts are made.
+const method = "A verdict follows from the valid attempts in the result folders by the rules in paper/claims.toml, and is never written by hand. " +
+	"A check holds if the whole 95 % interval lies on the right side of the number; with fewer than six repetitions there is no interval, and everything from the lowest to the highest must. " +
+	"Of several runs, the number is that of the one that says most: two machines before emulated hosts, then more repetitions, more messages, and the later one; the others stand beside it. " +
+	"A claim holds if all its checks do, is contradicted if none holds even in part and one is contradicted, and holds in part otherwise. " +
+	"Absolute rates of two different machines are not to be compared: a rate beyond the paper's holds in part, since the paper's is reached. " +
+	"What is not testable here, or not measured yet, waits or says why."
+
+// emulatedNote says what the label means.
+const emulatedNote = "Runs marked \"emulated\" have both hosts on one machine, as network namespaces with a link held to its rate between them: ratios say more than rates, and the broker's processor time for a message more than either."
