@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,11 +70,36 @@ func torment(t *testing.T, kind zktest.Kind, seed uint64) {
 	}
 	t.Logf("%d consumers; %s\n%v; %d acknowledged, %d sends failed, %d starts of brokers without ZooKeeper", len(w.consumers), strings.Join(what, ", "), r, len(run.Acked), w.load.failed, w.unstarted)
 	if err := r.Err(); err != nil {
+		w.keep()
 		t.Fatal(err)
 	}
 	if d >= stormTime && (r.Clean == 0 || r.Twice == 0 || r.Messages < 1000) {
 		t.Errorf("nothing much was tested: %v", r)
 	}
+}
+
+// keep copies what the test has left, journals, logs of brokers and the data of
+// ZooKeeper, to where the end of the test does not remove it.
+func (w *world) keep() {
+	w.t.Helper()
+	to, err := os.MkdirTemp("", "kafkalab-chaos-")
+	if err == nil {
+		err = os.CopyFS(to, os.DirFS(filepath.Dir(w.dir)))
+	}
+	for _, p := range w.consumers {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, p.name+".log"), p.log.Bytes(), 0o600)
+		}
+	}
+	if err != nil {
+		w.t.Logf("keep what is left: %v", err)
+		return
+	}
+	for _, t := range w.troubles {
+		w.t.Logf("%s: %s from %d to %d", t.What, t.Consumer, t.From, t.To)
+	}
+	now, clock := time.Now(), Now()
+	w.t.Logf("journals, logs and data are kept in %s; %s was %d on the clock of the journals", to, now.Format(time.StampMicro), clock)
 }
 
 // settle waits until every partition has an owner that lives.
