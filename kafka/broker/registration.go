@@ -7,11 +7,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"kafkalab/kafka/coord"
 	"kafkalab/kafka/registry"
@@ -24,8 +21,6 @@ const (
 	// Waits after a step of the registration that failed, doubled from one to the
 	// next, with jitter.
 	firstBackoff, lastBackoff = 200 * time.Millisecond, 5 * time.Second
-	// topicsAtOnce is how many topics are registered at the same time.
-	topicsAtOnce = 16
 )
 
 // registration keeps the broker and its topics in ZooKeeper while the broker
@@ -48,16 +43,17 @@ type registration struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
 	first  chan error    // of capacity 1: what became of the first attempt that ended it
-	topics chan struct{} // a topic was made or deleted
+	topics chan struct{} // a topic was made or deleted, or its node is not what it should be
 	gone   chan struct{} // the broker's node is not what it should be
 
 	mu       sync.Mutex
-	deleted  map[string]bool // topics to unregister; guarded by mu
-	current  string          // creator of the node that should be there, "" if none should; guarded by mu
-	trouble  error           // why something is not registered; guarded by mu
-	nTopics  int             // registered in the current session; guarded by mu
-	failures int64           // steps that failed; guarded by mu
-	told     string          // the last failure that was logged; only run touches it
+	deleted  map[string]bool            // topics to unregister; guarded by mu
+	current  string                     // creator of the node that should be there, "" if none should; guarded by mu
+	trouble  error                      // why something is not registered; guarded by mu
+	nodes    map[string]int32           // topics registered in the current session, with their partitions; guarded by mu
+	failures int64                      // steps that failed; guarded by mu
+	told     string                     // the last failure that was logged; only run touches it
+	watches  map[string]*registry.Watch // on the nodes of topics; only run touches it
 }
 
 // register connects to ZooKeeper and registers the broker, if it is to be. It
@@ -80,7 +76,7 @@ func (s *Server) register(ctx context.Context) error {
 		creators: creatorFile{fs: s.logs.Config().FS, dir: s.cfg.LogDir},
 		ended:    make(chan struct{}), first: make(chan error, 1),
 		topics: make(chan struct{}, 1), gone: make(chan struct{}, 1),
-		deleted: map[string]bool{},
+		deleted: map[string]bool{}, nodes: map[string]int32{}, watches: map[string]*registry.Watch{},
 		trouble: errors.New("it is connecting"),
 	}
 	if err := g.creators.load(); err != nil {
@@ -168,6 +164,7 @@ func (g *registration) run(ctx context.Context) {
 	defer g.srv.topicWatchers.add(g.topics)()
 	watch := g.registry.WatchBroker(g.broker.ID, g.look)
 	defer watch.Close()
+	defer g.unwatchTopics()
 	for ctx.Err() == nil {
 		session, err := g.client.Session(ctx)
 		if err != nil {
@@ -176,7 +173,7 @@ func (g *registration) run(ctx context.Context) {
 		g.mu.Lock()
 		g.session = session
 		g.mu.Unlock()
-		g.inSession(ctx, &sessionState{Session: session, topics: map[string]int32{}})
+		g.inSession(ctx, &sessionState{Session: session})
 	}
 }
 
@@ -185,7 +182,6 @@ type sessionState struct {
 	*coord.Session
 	creator string // of the broker's node, once there is one
 	broker  bool
-	topics  map[string]int32 // partitions
 }
 
 // inSession keeps everything registered until the session or ctx ends.
@@ -222,7 +218,7 @@ func (g *registration) step(ctx context.Context, s *sessionState) error {
 	if err := g.stepBroker(ctx, s); err != nil {
 		return err
 	}
-	return errors.Join(g.stepDeleted(ctx, s), g.stepTopics(ctx, s))
+	return errors.Join(g.stepDeleted(ctx), g.stepTopics(ctx, s))
 }
 
 func (g *registration) stepBroker(ctx context.Context, s *sessionState) error {
@@ -249,63 +245,6 @@ func (g *registration) stepBroker(ctx context.Context, s *sessionState) error {
 	g.log.Info("broker registered in ZooKeeper", "broker_id", b.ID, "host", b.Host, "port", b.Port, "creator", b.Creator, "session", fmt.Sprintf("%#x", s.ID()), "session_timeout", s.Timeout())
 	// All older nodes are gone now, so their creators need not be known.
 	return g.creators.keepOnly(s.creator)
-}
-
-// stepDeleted unregisters topics that were deleted. One that was made again since
-// is registered anew after it.
-func (g *registration) stepDeleted(ctx context.Context, s *sessionState) error {
-	g.mu.Lock()
-	var names []string
-	for name := range g.deleted {
-		names = append(names, name)
-	}
-	g.mu.Unlock()
-	slices.Sort(names)
-	for _, name := range names {
-		g.forget(name)
-		delete(s.topics, name)
-		if err := g.registry.UnregisterTopic(ctx, name, g.broker.ID); err != nil {
-			g.topicDeleted(name)
-			return err
-		}
-	}
-	return nil
-}
-
-// stepTopics registers topics that are new, several at a time.
-func (g *registration) stepTopics(ctx context.Context, s *sessionState) error {
-	var mu sync.Mutex // of s.topics and errs
-	var errs []error
-	var group errgroup.Group
-	group.SetLimit(topicsAtOnce)
-	for _, topic := range g.srv.logs.Topics() {
-		partitions := g.srv.logs.Partitions([]byte(topic))
-		mu.Lock()
-		done := s.topics[topic] == partitions
-		mu.Unlock()
-		if done {
-			continue
-		}
-		group.Go(func() error {
-			err := g.registry.RegisterTopic(ctx, s.Session, topic, g.broker.ID, partitions)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				errs = append(errs, err)
-			} else {
-				s.topics[topic] = partitions
-			}
-			return nil
-		})
-	}
-	_ = group.Wait() // the errors are in errs
-	g.mu.Lock()
-	g.nTopics = len(s.topics)
-	g.mu.Unlock()
-	if len(errs) > 1 {
-		return fmt.Errorf("%w (and %d topics more)", errs[0], len(errs)-1)
-	}
-	return errors.Join(errs...)
 }
 
 // tell keeps and logs what became of a step.
@@ -338,7 +277,8 @@ func (g *registration) tell(ctx context.Context, s *sessionState, err error) {
 // lost says that the session has ended, and with it all that was registered.
 func (g *registration) lost() {
 	g.mu.Lock()
-	g.current, g.nTopics, g.trouble = "", 0, errors.New("the session has expired, a new one is being made")
+	g.current, g.trouble = "", errors.New("the session has expired, a new one is being made")
+	clear(g.nodes)
 	g.mu.Unlock()
 	g.log.Warn("session with ZooKeeper expired: the broker registers again", "broker_id", g.broker.ID)
 }
@@ -348,29 +288,17 @@ func (g *registration) lost() {
 func (g *registration) look(b registry.Broker, ok bool) {
 	g.mu.Lock()
 	missing := g.current != "" && (!ok || b.Creator != g.current)
+	free := !ok && errors.As(g.trouble, new(*registry.TakenError)) // need not wait for the next try
 	if missing {
 		g.current, g.trouble = "", errors.New("somebody has removed or changed its node")
 	}
 	g.mu.Unlock()
-	if missing {
+	if missing || free {
 		select {
 		case g.gone <- struct{}{}:
 		default:
 		}
 	}
-}
-
-// topicDeleted says that a topic was deleted. Its caller notifies g.topics.
-func (g *registration) topicDeleted(name string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.deleted[name] = true
-}
-
-func (g *registration) forget(name string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.deleted, name)
 }
 
 // registrationState is what /healthz and /metrics show.
@@ -385,7 +313,7 @@ type registrationState struct {
 func (g *registration) state() registrationState {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	st := registrationState{registered: g.current != "", trouble: g.trouble, topics: g.nTopics, failures: g.failures}
+	st := registrationState{registered: g.current != "", trouble: g.trouble, topics: len(g.nodes), failures: g.failures}
 	if g.client != nil {
 		st.stats = g.client.Stats()
 	}

@@ -439,6 +439,40 @@ func TestNodeTakenAway(t *testing.T) {
 	})
 }
 
+// TestTopicNodeTakenAway: a broker registers a topic again whose node somebody
+// deletes or writes over, and all that it has when everything is deleted: else it
+// would be ready, and nobody would find its partitions.
+func TestTopicNodeTakenAway(t *testing.T) {
+	t.Parallel()
+	zktest.EachShared(t, func(t *testing.T, c *zktest.Cluster) {
+		o := observe(t, c)
+		b := kafkatest.Start(t, kafkatest.WithID(1), kafkatest.WithZooKeeper(c.Connect()), withMetrics)
+		create(t, b, "a", 1)
+		create(t, b, "b", 2)
+		const both = "map[a:1 b:2]"
+		o.awaitTopics(1, both)
+		client := o.Client()
+		if err := client.Delete(t.Context(), "/brokers/topics/a/1", -1); err != nil {
+			t.Fatal(err)
+		}
+		o.awaitTopics(1, both)
+		if _, err := client.Set(t.Context(), "/brokers/topics/b/1", []byte("3"), -1); err != nil {
+			t.Fatal(err)
+		}
+		o.awaitTopics(1, both)
+		// The broker may be registering again while it is being deleted.
+		eventually(t, "the end of all nodes", func() bool { return client.DeleteTree(t.Context(), "/brokers") == nil })
+		o.awaitTopics(1, both)
+		eventually(t, "the broker's node", func() bool { value, _ := o.broker(1); return value != "" })
+		awaitHealth(t, b, http.StatusOK, "ready")
+
+		remove(t, b, "a")
+		o.awaitTopics(1, "map[b:2]")
+		create(t, b, "a", 1)
+		o.awaitTopics(1, both)
+	})
+}
+
 // A broker that cannot register does not start, and says what to do; nothing of it
 // stays.
 func TestStartWithoutZooKeeper(t *testing.T) {

@@ -73,6 +73,15 @@ func (r *Registry) WatchTopic(topic string, f func(partitions map[int32]int32)) 
 	})
 }
 
+// WatchTopicBroker calls f with how many partitions of a topic one broker has, with
+// ok false while its node is not there or makes no sense.
+func (r *Registry) WatchTopicBroker(topic string, id int32, f func(partitions int32, ok bool)) *Watch {
+	return &Watch{node: r.client.WatchData(topicBrokerPath(topic, id), func(data []byte, exists bool) {
+		partitions, err := parseNumber(string(data), MaxPartitions)
+		f(partitions, exists && err == nil)
+	})}
+}
+
 // WatchConsumers calls f with the ids of a group's consumers, sorted.
 func (r *Registry) WatchConsumers(group string, f func(ids []string)) *Watch {
 	return r.watchNames(consumersPath(group), f)
