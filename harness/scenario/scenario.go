@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"time"
@@ -52,11 +53,14 @@ type Scenario struct {
 
 // System is one line of the figure.
 type System struct {
-	ID      string
-	Label   string
-	Driver  string
-	Role    string
-	Options driver.Options
+	ID     string
+	Label  string
+	Driver string
+	Role   string
+	// OnRequest systems are measured only when the user names them, or the
+	// consume of their backlog is.
+	OnRequest bool
+	Options   driver.Options
 	// Capped systems are held to Cap, or to the default cap if that is 0, even
 	// in a run without a cap.
 	Capped bool
@@ -100,6 +104,7 @@ type systemRow struct {
 	Label        string         `toml:"label"`
 	Driver       string         `toml:"driver"`
 	Role         string         `toml:"role"`
+	OnRequest    bool           `toml:"on_request"`
 	Capped       bool           `toml:"capped"`
 	Cap          string         `toml:"cap"`
 	WarmUp       int64          `toml:"warm_up"`
@@ -179,6 +184,9 @@ func (f *file) check(name string) []error {
 	if len(f.Systems) == 0 {
 		bad("there is no [[system]]")
 	}
+	if len(f.Systems) > 0 && !slices.ContainsFunc(f.Systems, func(row systemRow) bool { return !row.OnRequest }) {
+		bad("every system is on_request: nothing is measured unless one is named")
+	}
 	ids := map[string]bool{}
 	for i := range f.Systems {
 		row := &f.Systems[i]
@@ -246,7 +254,7 @@ func (f *file) scenario() Scenario {
 		o, _ := options(row.Options)  // both were
 		limit, _ := parseCap(row.Cap) // checked
 		s.Systems = append(s.Systems, System{
-			ID: row.ID, Label: row.Label, Driver: row.Driver, Role: row.Role, Options: o,
+			ID: row.ID, Label: row.Label, Driver: row.Driver, Role: row.Role, OnRequest: row.OnRequest, Options: o,
 			Capped: row.Capped, Cap: limit, WarmUp: row.WarmUp, Backlog: row.Backlog,
 			ExpectedRate: row.ExpectedRate, StoredBytes: row.StoredBytes,
 		})

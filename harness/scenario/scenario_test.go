@@ -55,6 +55,7 @@ func TestStrict(t *testing.T) {
 	consume := strings.Replace(good, `work = "produce"`, `work = "consume"`, 1)
 	second := good[strings.Index(good, "[["):]
 	for _, c := range []struct{ name, text, want string }{
+		{"nothing but on request", good + "on_request = true\n", "nothing is measured unless one is named"},
 		{"misspelt key", strings.Replace(good, "title", "titel", 1), `a.toml:3: unknown key "titel"; did you mean "title"?`},
 		{"misspelt key of a system", strings.Replace(good, "label", "lable", 1), `a.toml:9: unknown key "system.lable"; did you mean "label"?`},
 		{"misspelt key of the second system", good + strings.Replace(strings.Replace(second, `"x"`, `"y"`, 1), "driver", "drivre", 1), `a.toml:17: unknown key "system.drivre"; did you mean "driver"?`},
@@ -114,6 +115,8 @@ func TestSelect(t *testing.T) {
 		{"by driver where there is no such id", []string{"fig4-producer", "fig5-consumer"}, []string{"kafka"},
 			"fig4-producer/kafka-b1 fig4-producer/kafka-b50 fig4-producer/kafka-b1-plain fig5-consumer/kafka", "fig4-producer/limit fig5-consumer/limit"},
 		{"by id where there is one", []string{"fig4-producer"}, []string{"activemq"}, "fig4-producer/activemq", "fig4-producer/activemq-plain"},
+		{"on request", []string{"fig4-producer"}, []string{"nats-noack"}, "fig4-producer/nats-noack", "fig4-producer/nats"},
+		{"not unless it is named", []string{"fig4-producer", "fig5-consumer"}, nil, "fig4-producer/nats fig5-consumer/nats", "fig4-producer/nats-noack"},
 		{"consume alone brings its backlog", []string{"fig5-consumer"}, []string{"kafka"}, "fig4-producer/kafka-b50 fig5-consumer/kafka", "fig4-producer/kafka-b1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // consume it.
 type Selection struct {
 	Names     []string // as they were asked for
-	Systems   []string // as they were asked for; none means all
+	Systems   []string // as they were asked for; none means all but those on request
 	Scenarios []Scenario
 	Files     map[string][]byte // every file that was read, by the scenario's name
 	Messages  int64             // per attempt
@@ -64,9 +64,10 @@ type Entry struct {
 
 // EntrySystem is a system as a list shows it.
 type EntrySystem struct {
-	ID    string `json:"id"`
-	Label string `json:"label"`
-	Role  string `json:"role"`
+	ID        string `json:"id"`
+	Label     string `json:"label"`
+	Role      string `json:"role"`
+	OnRequest bool   `json:"on_request,omitempty"` // not measured unless it is named
 }
 
 // List describes every scenario of the library.
@@ -83,7 +84,7 @@ func (l Library) List() ([]Entry, error) {
 		}
 		e := Entry{Name: f.Name, Title: f.Title, Purpose: f.Purpose, Work: resultfile.Work(f.Work), Include: f.Include}
 		for _, s := range f.Systems {
-			e.Systems = append(e.Systems, EntrySystem{ID: s.ID, Label: s.Label, Role: s.Role})
+			e.Systems = append(e.Systems, EntrySystem{ID: s.ID, Label: s.Label, Role: s.Role, OnRequest: s.OnRequest})
 		}
 		entries = append(entries, e)
 	}
@@ -120,7 +121,7 @@ func (l Library) read(name string) (file, []byte, error) {
 }
 
 // Select reads the named scenarios and keeps the named systems of them, or all
-// if none is named. A system's name is its ID; in a scenario that has no
+// but those on request if none is named. A system's name is its ID; in a scenario that has no
 // system of that ID it stands for all systems of the driver of that name. A
 // scenario that consumes the backlog of another brings the systems of that one
 // that it needs, if they were not asked for.
@@ -216,6 +217,10 @@ func (sel *Selection) settle(stated []defaults) error {
 // none is left.
 func (sel *Selection) keep(wanted []string) error {
 	if len(wanted) == 0 {
+		for i := range sel.Scenarios {
+			s := &sel.Scenarios[i]
+			s.Systems = slices.DeleteFunc(slices.Clone(s.Systems), func(sys System) bool { return sys.OnRequest })
+		}
 		return nil
 	}
 	for _, name := range wanted {

@@ -61,11 +61,18 @@ func printScenarios(out io.Writer, entries []scenario.Entry) error {
 			fmt.Fprintf(&b, "    runs %s\n", strings.Join(e.Include, ", "))
 		}
 		for _, s := range e.Systems {
-			role := ""
+			var marks []string
 			if s.Role != scenario.RoleSystem {
-				role = " (" + s.Role + ")"
+				marks = append(marks, s.Role)
 			}
-			fmt.Fprintf(&b, "      %-18s %s%s\n", s.ID, s.Label, role)
+			if s.OnRequest {
+				marks = append(marks, "on request: --system "+s.ID)
+			}
+			mark := ""
+			if len(marks) > 0 {
+				mark = " (" + strings.Join(marks, ", ") + ")"
+			}
+			fmt.Fprintf(&b, "      %-18s %s%s\n", s.ID, s.Label, mark)
 		}
 	}
 	_, err := io.WriteString(out, b.String())
