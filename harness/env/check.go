@@ -10,6 +10,7 @@ import (
 
 	"kafkalab/harness/host"
 	"kafkalab/harness/link"
+	"kafkalab/harness/raid"
 )
 
 // Status is how a finding is to be taken.
@@ -29,6 +30,9 @@ type Finding struct {
 	Status Status `json:"status"`
 	Detail string `json:"detail"`        // what there is, or is wrong
 	Fix    string `json:"fix,omitempty"` // the command that mends it
+	// Paper is what the paper's machine had, in the lines that compare a host
+	// with it; "" in all others. There OK means alike, and Note another one.
+	Paper string `json:"paper,omitempty"`
 }
 
 // Here is what findings call the machine that the testbed runs on.
@@ -45,6 +49,8 @@ type Site struct {
 	TestbedFlag string
 	// Program is how those commands call the testbed; "" for "testbed".
 	Program string
+	// Array is the RAID 10 that "testbed up --raid10" makes for emulated hosts.
+	Array raid.Config
 }
 
 // diskBytesPerMessage is what the greediest of the systems takes on disk for a
@@ -71,6 +77,7 @@ func Check(ctx context.Context, site Site, each func(Finding)) error {
 	switch site.Kind {
 	case host.Namespace:
 		c.namespaces(ctx)
+		c.array()
 		// Both hosts share this machine, which can be asked without the link.
 		c.host(ctx, c.here(site.Broker.Dir), true, nil)
 	case host.Local:
@@ -161,6 +168,28 @@ func (c checker) namespaces(ctx context.Context) {
 			c.report(Here, "namespaces", OK, l.Namespace+" is up", "")
 		}
 	}
+}
+
+// array looks whether a RAID 10 is there, or could be made.
+func (c checker) array() {
+	there, err := raid.Exists(c.site.Array)
+	if err == nil && there {
+		c.report(Here, "RAID 10", OK, "is up in "+c.site.Array.Dir+": \"testbed run --raid10\" uses it", "")
+		return
+	}
+	if left, leftErr := raid.Left(c.site.Array); err == nil && leftErr == nil && left {
+		c.report(Here, "RAID 10", Note, "a part of one is in "+c.site.Array.Dir+", left by a call that was killed", c.testbed("down"))
+		return
+	}
+	if err == nil {
+		err = raid.Ready()
+	}
+	if err != nil {
+		// Nobody needs it who does not ask for it.
+		c.report(Here, "RAID 10", Note, "cannot be made of files here: "+err.Error(), "")
+		return
+	}
+	c.report(Here, "RAID 10", OK, "none: \""+c.testbed("up --raid10")+"\" makes one of six files", "")
 }
 
 func (c checker) trial(ctx context.Context) {

@@ -73,6 +73,7 @@ func (c checker) host(ctx context.Context, cfg host.Config, broker bool, clocks 
 	if broker {
 		c.space(ctx, h)
 		c.disk(h, s)
+		c.diskRate(ctx, h)
 		c.ports(ctx, h)
 	}
 	c.memory(h, s)
@@ -87,6 +88,13 @@ func (c checker) host(ctx context.Context, cfg host.Config, broker bool, clocks 
 		} else {
 			c.report(h.Name(), "clock", Note, err.Error(), "")
 		}
+	}
+	if cfg.Kind == host.SSH || c.site.Kind == host.SSH {
+		c.paper(h.Name(), s)
+		return
+	}
+	for _, name := range []string{c.site.Client.Name, c.site.Broker.Name} {
+		c.paper(name, s)
 	}
 }
 
@@ -153,6 +161,16 @@ func (c checker) disk(h host.Host, s sections) {
 	default:
 		c.report(h.Name(), "disk", OK, strings.Join(nonEmpty(d.device, d.raid, d.fileSystem), ", "), "")
 	}
+}
+
+func (c checker) diskRate(ctx context.Context, h host.Host) {
+	rate, err := AskDiskRate(ctx, h)
+	if err != nil {
+		c.report(h.Name(), "disk rate", Note, err.Error(), "")
+		return
+	}
+	f := rate.Facts()
+	c.report(h.Name(), "disk rate", OK, fmt.Sprintf("writes %s, reads %s", f[0].Value, f[1].Value), "")
 }
 
 func nonEmpty(words ...string) (out []string) {

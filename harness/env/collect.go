@@ -35,7 +35,11 @@ for d in /sys/block/*; do
   l=$(cat "$d/md/level"); k=$(cat "$d/md/raid_disks")
   v=$(cd "$d/slaves" && echo *); [ "$v" != '*' ] || v=
   p=; for q in "$d/$n"*; do [ ! -e "$q/partition" ] || p="$p ${q##*/}=$(cat "$q/dev")"; done
-  printf '%s|%s|%s|%s|%s|%s|%s|%s|%s\n' "$n" "$(cat "$d/dev")" "$r" "$z" "$m" "$l" "$k" "$v" "$p"
+  g=$(cat "$d/md/degraded")
+  w=$(cat "$d/device/vendor"); a=$(cat "$d/device/raid_level" "$d"/device/raid_devices/*/level)
+  b=; f=$(cat "$d/loop/backing_file")
+  [ -z "$f" ] || b="$(df -P -- "$f" | awk 'NR == 2 {print $1}') $(cat "$d/loop/dio")"
+  printf '%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s\n' "$n" "$(cat "$d/dev")" "$r" "$z" "$m" "$l" "$k" "$v" "$p" "$g" "$w" "$a" "$b"
 done
 s btrfs
 for d in /sys/fs/btrfs/*-*; do
@@ -43,6 +47,7 @@ for d in /sys/fs/btrfs/*-*; do
   for a in "$d"/allocation/data/*; do [ ! -d "$a" ] || printf '%s ' "${a##*/}"; done
   echo "|$(cd "$d/devices" && echo *)"
 done
+s zpool; zpool status -L
 dev=$(ip -o addr show to "$addr" | awk '{print $2; exit}'); dev=${dev%%@*}
 s device; echo "$dev"
 s link; [ -z "$dev" ] || ip -details link show dev "$dev"

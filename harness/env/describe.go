@@ -192,6 +192,9 @@ func value(text, name, sep string) string {
 	return ""
 }
 
+// oneLine puts a text of several lines into one.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return strings.TrimSpace(line)

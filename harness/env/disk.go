@@ -31,6 +31,12 @@ type block struct {
 	disks        string // in it
 	below        []string
 	partitions   map[string]string // name to number
+	degraded     string            // disks that the RAID lacks, "0" for none
+	vendor       string
+	controller   string // level of a controller's array, where its driver tells
+	// backing is what holds the file of a loop device, and whether that is read
+	// and written past the page cache: "/dev/sda1 1".
+	backing string
 }
 
 // mount is a line of /proc/self/mountinfo.
@@ -52,8 +58,19 @@ func (s sections) disk() diskFacts {
 	blocks := parseBlocks(s["blocks"])
 	// btrfs mounts have a number of no device; then the source is looked for.
 	top, found := findBlock(blocks, m.number, path.Base(m.source))
-	if found {
-		d.device = describeBlock(blocks, top)
+	members := []block{top}
+	if names := s.btrfsMembers(m); len(names) > 1 {
+		members = members[:0]
+		for _, name := range names {
+			if b, ok := findBlock(blocks, "", name); ok {
+				members = append(members, b)
+			}
+		}
+	}
+	if pool, ok := s.pool(m); ok && len(pool.devices()) > 0 {
+		d.device = strings.Join(pool.devices(), " + ")
+	} else if found {
+		d.device = describeBlocks(blocks, members)
 	} else {
 		d.device = m.source
 	}
@@ -112,16 +129,20 @@ func unescape(text string) string {
 	return b.String()
 }
 
+// blockFields is how many fields a line of the section "blocks" has.
+const blockFields = 13
+
 func parseBlocks(text string) []block {
 	var out []block
 	for line := range strings.Lines(text) {
 		f := strings.Split(strings.TrimRight(line, "\n"), "|")
-		if len(f) != 9 {
+		if len(f) != blockFields {
 			continue
 		}
 		sectors, _ := strconv.ParseInt(f[3], 10, 64) // 0: not known, and not shown
 		b := block{name: f[0], number: f[1], rotational: f[2], sectors: sectors, model: strings.TrimSpace(f[4]),
-			level: f[5], disks: f[6], below: strings.Fields(f[7]), partitions: map[string]string{}}
+			level: f[5], disks: f[6], below: strings.Fields(f[7]), partitions: map[string]string{},
+			degraded: f[9], vendor: strings.TrimSpace(f[10]), controller: strings.TrimSpace(f[11]), backing: f[12]}
 		for _, p := range strings.Fields(f[8]) {
 			name, number, _ := strings.Cut(p, "=")
 			b.partitions[name] = number
@@ -166,62 +187,66 @@ func leaves(blocks []block, b block) []block {
 	return out
 }
 
-// describeBlock names the real devices below a device.
-func describeBlock(blocks []block, b block) string {
+// describeBlocks names the real devices below some devices. Those that are
+// described alike, as loop devices are, are counted.
+func describeBlocks(blocks []block, members []block) string {
+	var all []block
+	for _, b := range members {
+		all = append(all, leaves(blocks, b)...)
+	}
 	var parts []string
-	for _, l := range leaves(blocks, b) {
-		text := l.name
-		var about []string
-		if l.model != "" {
-			about = append(about, l.model)
-		}
-		if l.sectors > 0 {
-			about = append(about, fmt.Sprintf("%.0f GB", float64(l.sectors)*512/1e9))
-		}
-		switch {
-		case l.rotational == "0":
-			about = append(about, "does not rotate")
-		case strings.HasPrefix(l.name, "vd") || strings.HasPrefix(l.name, "xvd"):
-			// The kernel's default for a virtual disk says nothing.
-			about = append(about, "virtual")
-		case l.rotational == "1":
-			about = append(about, "rotates")
-		}
-		if len(about) > 0 {
-			text += " (" + strings.Join(about, ", ") + ")"
-		}
-		parts = append(parts, text)
+	for _, l := range all {
+		parts = append(parts, l.describe(blocks))
 	}
 	sort.Strings(parts)
-	return strings.Join(parts, " + ")
+	var out []string
+	for len(parts) > 0 {
+		n := 1
+		for n < len(parts) && parts[n] == parts[0] {
+			n++
+		}
+		text := parts[0]
+		if n > 1 {
+			text = fmt.Sprintf("%d × %s", n, text)
+		}
+		out, parts = append(out, text), parts[n:]
+	}
+	return strings.Join(out, " + ")
 }
 
-// raid says on which RAID a file system is.
-func (s sections) raid(m mount, blocks []block, top block, found bool) string {
-	if m.kind == "btrfs" {
-		for line := range strings.Lines(s["btrfs"]) {
-			profiles, devices, _ := strings.Cut(strings.TrimSpace(line), "|")
-			names := strings.Fields(devices)
-			if !slices.Contains(names, path.Base(m.source)) {
-				continue
-			}
-			if p := firstWord(profiles); strings.HasPrefix(p, "raid") {
-				return fmt.Sprintf("btrfs %s of %d devices", p, len(names))
-			}
+// describe names a device. The number of a loop device says nothing.
+func (b block) describe(blocks []block) string {
+	text := b.name
+	var about []string
+	if b.model != "" {
+		about = append(about, b.model)
+	}
+	if b.sectors > 0 {
+		about = append(about, fmt.Sprintf("%.0f GB", float64(b.sectors)*512/1e9))
+	}
+	switch source, direct, _ := strings.Cut(b.backing, " "); {
+	case source != "":
+		text = "file"
+		on := path.Base(source)
+		if below, ok := findBlock(blocks, "", on); ok {
+			on = below.name
 		}
-	}
-	if m.kind == "zfs" {
-		return "zfs, whose pool says: zpool status"
-	}
-	if !found {
-		return ""
-	}
-	for _, b := range chain(blocks, top) {
-		if strings.HasPrefix(b.level, "raid") {
-			return fmt.Sprintf("md %s of %s devices", b.level, b.disks)
+		about = append(about, "on "+on)
+		if direct != "1" {
+			about = append(about, "through the page cache")
 		}
+	case b.rotational == "0":
+		about = append(about, "does not rotate")
+	case strings.HasPrefix(b.name, "vd") || strings.HasPrefix(b.name, "xvd"):
+		// The kernel's default for a virtual disk says nothing.
+		about = append(about, "virtual")
+	case b.rotational == "1":
+		about = append(about, "rotates")
 	}
-	return noRAID
+	if len(about) > 0 {
+		text += " (" + strings.Join(about, ", ") + ")"
+	}
+	return text
 }
 
 // chain is a device and all those below it.

@@ -68,11 +68,50 @@ func TestVersions(t *testing.T) {
 
 const (
 	rootMount  = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro\n"
-	blocksText = "sda|8:0|0|1000215216|Samsung SSD|||| sda1=8:1 sda2=8:2\n" +
-		"sdb|8:16|1|11721045168|WDC|||| sdb1=8:17\nsdc|8:32|1|11721045168|WDC||||\n" +
-		"md0|9:0|1|23442090336||raid10|2|sdb1 sdc|\n" +
-		"dm-0|253:0|1|1000||||md0|\n" +
-		"vda|254:0|1|1000000||||| vda1=254:1\n"
+	blocksText = "sda|8:0|0|1000215216|Samsung SSD|||| sda1=8:1 sda2=8:2||ATA||\n" +
+		"sdb|8:16|1|11721045168|WDC|||| sdb1=8:17||||\nsdc|8:32|1|11721045168|WDC||||||||\n" +
+		"md0|9:0|1|23442090336||raid10|2|sdb1 sdc||1|||\n" +
+		"dm-0|253:0|1|1000||||md0|||||\n" +
+		"vda|254:0|1|1000000||||| vda1=254:1||||\n" +
+		"sdd|8:48|1|1000000000|PERC H740P Mini||||||DELL||\n" +
+		"sde|8:64|1|1000000000|LOGICAL VOLUME||||||HP|RAID 1(+0)|\n" +
+		"sdf|8:80|1|1000000000|MB4000||||||HP|N/A|\n" +
+		"loop0|7:0|0|12582912|||||||||/dev/vda1 1\nloop1|7:1|0|12582912|||||||||/dev/vda1 1\nloop2|7:2|0|12582912|||||||||/dev/vda1 0\n"
+	zpoolText = `pool: fast
+ state: ONLINE
+config:
+
+	NAME        STATE     READ WRITE CKSUM
+	fast        ONLINE       0     0     0
+	  mirror-0  ONLINE       0     0     0
+	    sda     ONLINE       0     0     0
+	    sdb     ONLINE       0     0     0
+	  mirror-1  ONLINE       0     0     0
+	    sdc     ONLINE       0     0     0
+	    sdd     ONLINE       0     0     0
+	logs
+	  nvme0n1   ONLINE       0     0     0
+
+errors: No known data errors
+
+  pool: slow
+ state: ONLINE
+config:
+
+	NAME        STATE     READ WRITE CKSUM
+	slow        ONLINE       0     0     0
+	  raidz2-0  ONLINE       0     0     0
+	    sdf     ONLINE       0     0     0
+	    sdg     ONLINE       0     0     0
+	    sdh     ONLINE       0     0     0
+	    sdi     ONLINE       0     0     0
+
+  pool: one
+config:
+	NAME        STATE     READ WRITE CKSUM
+	one         ONLINE       0     0     0
+	  sdz       ONLINE       0     0     0
+`
 )
 
 func TestDisk(t *testing.T) {
@@ -84,11 +123,26 @@ func TestDisk(t *testing.T) {
 		{name: "partition", dir: "/var/tmp/x", mounts: rootMount,
 			fileSystem: "ext4 on / (rw,relatime,errors=remount-ro)", device: "sda (Samsung SSD, 512 GB, does not rotate)", raid: noRAID},
 		{name: "md below lvm", dir: "/data/x", mounts: rootMount + "40 22 253:0 / /data rw,noatime - xfs /dev/mapper/vg-data rw\n",
-			fileSystem: "xfs on /data (rw,noatime)", device: "sdb (WDC, 6001 GB, rotates) + sdc (WDC, 6001 GB, rotates)", raid: "md raid10 of 2 devices"},
+			fileSystem: "xfs on /data (rw,noatime)", device: "sdb (WDC, 6001 GB, rotates) + sdc (WDC, 6001 GB, rotates)", raid: "md raid10 of 2 devices, of which 1 missing"},
 		{name: "a folder beside the mount", dir: "/database", mounts: rootMount + "40 22 9:0 / /data rw - xfs /dev/md0 rw\n",
 			fileSystem: "ext4 on / (rw,relatime,errors=remount-ro)", device: "sda (Samsung SSD, 512 GB, does not rotate)", raid: noRAID},
 		{name: "btrfs", dir: "/mnt/b", mounts: rootMount + "41 22 0:50 / /mnt/b rw - btrfs /dev/sdb1 rw,space_cache\n", btrfs: "single |sda2\nraid10 |sdb1 sdc sdd sde\n",
-			fileSystem: "btrfs on /mnt/b (rw,space_cache)", device: "sdb (WDC, 6001 GB, rotates)", raid: "btrfs raid10 of 4 devices"},
+			fileSystem: "btrfs on /mnt/b (rw,space_cache)", device: "sdb (WDC, 6001 GB, rotates) + sdc (WDC, 6001 GB, rotates) + sdd (PERC H740P Mini, 512 GB, rotates) + sde (LOGICAL VOLUME, 512 GB, rotates)", raid: "btrfs raid10 of 4 devices"},
+		{name: "btrfs on files", dir: "/mnt/b", mounts: "41 22 0:50 / /mnt/b rw - btrfs /dev/loop0 rw\n", btrfs: "raid10 |loop0 loop1 loop2\n",
+			fileSystem: "btrfs on /mnt/b (rw)", device: "2 × file (6 GB, on vda) + file (6 GB, on vda, through the page cache)", raid: "btrfs raid10 of 3 files"},
+		{name: "a controller of a known name", dir: "/x", mounts: "22 1 8:48 / / rw - ext4 /dev/sdd rw\n",
+			fileSystem: "ext4 on / (rw)", device: "sdd (PERC H740P Mini, 512 GB, rotates)", raid: "hardware array (DELL PERC H740P Mini), of a level that only the controller's own tool tells"},
+		{name: "a controller that tells the level", dir: "/x", mounts: "22 1 8:64 / / rw - ext4 /dev/sde rw\n",
+			fileSystem: "ext4 on / (rw)", device: "sde (LOGICAL VOLUME, 512 GB, rotates)", raid: "hardware array (HP LOGICAL VOLUME), RAID 1(+0)"},
+		{name: "a plain disk at such a controller", dir: "/x", mounts: "22 1 8:80 / / rw - ext4 /dev/sdf rw\n",
+			fileSystem: "ext4 on / (rw)", device: "sdf (MB4000, 512 GB, rotates)", raid: noRAID},
+		{name: "zfs mirrors", dir: "/z/x", mounts: "22 1 0:60 / /z rw - zfs fast/data rw\n",
+			fileSystem: "zfs on /z (rw)", device: "sda + sdb + sdc + sdd", raid: "zfs stripes over 2 mirrors (raid10) of 4 devices"},
+		{name: "zfs raidz", dir: "/z/x", mounts: "22 1 0:60 / /z rw - zfs slow rw\n",
+			fileSystem: "zfs on /z (rw)", device: "sdf + sdg + sdh + sdi", raid: "zfs raidz2 of 4 devices"},
+		{name: "zfs on one", dir: "/z/x", mounts: "22 1 0:60 / /z rw - zfs one rw\n", fileSystem: "zfs on /z (rw)", device: "sdz", raid: noRAID},
+		{name: "zfs that says nothing", dir: "/z/x", mounts: "22 1 0:60 / /z rw - zfs gone rw\n",
+			fileSystem: "zfs on /z (rw)", device: "gone", raid: "zfs, of a level that \"zpool status\" tells"},
 		{name: "btrfs on one", dir: "/mnt/b", mounts: "41 22 0:50 / /mnt/b rw - btrfs /dev/sda2 rw\n", btrfs: "single |sda2\n",
 			fileSystem: "btrfs on /mnt/b (rw)", device: "sda (Samsung SSD, 512 GB, does not rotate)", raid: noRAID},
 		{name: "virtual disk", dir: "/x", mounts: "22 1 254:1 / / rw - ext4 /dev/root rw\n",
@@ -102,7 +156,7 @@ func TestDisk(t *testing.T) {
 		{name: "nothing known", dir: "", mounts: rootMount},
 		{name: "damaged", dir: "/x", mounts: "22 1 8:1\n - \nx - y\n"},
 	} {
-		d := sections{"realdir": c.dir, "mounts": c.mounts, "blocks": blocksText, "btrfs": c.btrfs}.disk()
+		d := sections{"realdir": c.dir, "mounts": c.mounts, "blocks": blocksText, "btrfs": c.btrfs, "zpool": zpoolText}.disk()
 		if want := (diskFacts{c.fileSystem, c.device, c.raid, c.memory}); d != want {
 			t.Errorf("%s: got %+v, want %+v", c.name, d, want)
 		}
@@ -111,7 +165,7 @@ func TestDisk(t *testing.T) {
 
 // A device that claims to be made of itself does not send us round for ever.
 func TestDiskLoop(t *testing.T) {
-	blocks := parseBlocks("md0|9:0|1|8||raid1|1|md0|\n")
+	blocks := parseBlocks("md0|9:0|1|8||raid1|1|md0|||||\n")
 	if got := leaves(blocks, blocks[0]); len(got) != 0 {
 		t.Errorf("got %v", got)
 	}

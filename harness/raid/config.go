@@ -98,6 +98,19 @@ func Rights() error {
 	return nil
 }
 
+// Ready says what keeps this machine from making the array, as far as can be
+// seen without trying: a module that "up" can load shows as missing.
+func Ready() error {
+	if err := Rights(); err != nil {
+		return err
+	}
+	missing, err := lacking()
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("the kernel has no %s loaded", strings.Join(missing, " and no "))
+	}
+	return err
+}
+
 // lacking names what the running kernel does not offer, so far as modules are
 // loaded; each by the name of its module.
 func lacking() ([]string, error) {

@@ -102,13 +102,14 @@ func (c Config) make(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := change(append([]string{"mkfs.btrfs", "-q", "-f", "-d", "raid10", "-m", "raid10"}, devices...)...); err != nil {
+	// Discarding blocks would give back the space of the files.
+	if err := change(append([]string{"mkfs.btrfs", "-q", "-f", "-K", "-d", "raid10", "-m", "raid10"}, devices...)...); err != nil {
 		return err
 	}
 	if err := change("mkdir", c.Data()); err != nil {
 		return err
 	}
-	err = change("mount", "-t", "btrfs", "-o", "noatime,device="+strings.Join(devices, ",device="), devices[0], c.Data())
+	err = change("mount", "-t", "btrfs", "-o", "noatime,nodiscard,device="+strings.Join(devices, ",device="), devices[0], c.Data())
 	if err != nil {
 		if strings.Contains(err.Error(), "unknown filesystem type") || strings.Contains(err.Error(), "ermission denied") {
 			err = fmt.Errorf("%w: %w: %s", ErrNoKernel, err, wayOut)

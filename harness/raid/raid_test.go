@@ -61,7 +61,7 @@ func down(t *testing.T, c raid.Config) (printed string) {
 func TestUpAndDown(t *testing.T) {
 	c := hosttest.RAIDConfig(t)
 	printed := up(t, c)
-	for want, times := range map[string]int{"fallocate": raid.Disks, "losetup --find": raid.Disks, "mkfs.btrfs -q -f -d raid10 -m raid10 /dev/loop": 1, "mount -t btrfs": 1} {
+	for want, times := range map[string]int{"fallocate": raid.Disks, "losetup --find": raid.Disks, "mkfs.btrfs -q -f -K -d raid10 -m raid10 /dev/loop": 1, "mount -t btrfs": 1} {
 		if strings.Count(printed, want) < times {
 			t.Errorf("%q is not printed %d times:\n%s", want, times, printed)
 		}
@@ -69,6 +69,10 @@ func TestUpAndDown(t *testing.T) {
 	df, err := exec.Command("btrfs", "filesystem", "df", c.Data()).Output()
 	if err != nil || !strings.Contains(string(df), "Data, RAID10") || !strings.Contains(string(df), "Metadata, RAID10") {
 		t.Errorf("profiles: %s, %v", df, err)
+	}
+	du, err := exec.Command("du", "-sk", c.Dir).Output()
+	if kib, _, _ := strings.Cut(string(du), "\t"); err != nil || len(kib) < 7 {
+		t.Errorf("the space of the files is not taken: %s KiB, %v", kib, err)
 	}
 	file := filepath.Join(c.Data(), "file")
 	if err := os.WriteFile(file, []byte("kept"), 0o600); err != nil {

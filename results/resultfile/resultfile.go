@@ -70,6 +70,9 @@ type Testbed struct {
 	LinkGoodputMbps        float64 `json:"link_goodput_mbps"`
 	LinkReverseGoodputMbps float64 `json:"link_reverse_goodput_mbps"`
 	LinkNote               string  `json:"link_note"` // how the link is made and held to its rate
+	// RAID10 says that the broker's data lay on a RAID 10 that was made for the
+	// run, of six files on one disk.
+	RAID10 bool `json:"raid10,omitempty"`
 }
 
 // Host describes a machine. Facts is ordered as it is to be shown.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os/exec"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,9 @@ func describeRun(ctx context.Context, tb scenario.Testbed, plan runner.Plan, std
 	if run.Testbed.BrokerHost, err = env.Describe(ctx, plan.Broker); err != nil {
 		return run, err
 	}
+	if err := describeDisk(ctx, plan.Broker, &run.Testbed.BrokerHost); err != nil {
+		return run, err
+	}
 	if err := measureGoodput(ctx, tb, plan, &run.Testbed, std); err != nil {
 		return run, err
 	}
@@ -49,6 +53,22 @@ func describeRun(ctx context.Context, tb scenario.Testbed, plan runner.Plan, std
 		run.Scenarios = append(run.Scenarios, described)
 	}
 	return run, nil
+}
+
+// describeDisk measures the disk below the broker's data. One that cannot be
+// measured is no reason not to run, and is described as such.
+func describeDisk(ctx context.Context, broker host.Host, into *resultfile.Host) error {
+	rate, err := env.AskDiskRate(ctx, broker)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	facts := rate.Facts()
+	if err != nil {
+		facts = env.NoDiskRate(err)
+	}
+	after := slices.IndexFunc(into.Facts, func(f resultfile.Fact) bool { return f.Name == "RAID" }) + 1
+	into.Facts = slices.Insert(into.Facts, after, facts...)
+	return nil
 }
 
 // goodputTime is how long each way of the link is measured.

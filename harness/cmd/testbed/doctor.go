@@ -24,12 +24,15 @@ func runDoctor(ctx context.Context, args []string, std stdio) error {
 	flags.SetOutput(std.Out)
 	file := testbedFlag(flags)
 	messages := flags.Int64("messages", scenario.DefaultMessages, "messages of the run that disk space is wanted for")
+	raid10 := raidFlag(flags, "look at the RAID 10 that \"testbed up --raid10\" made in the place of the broker's plain disk")
 	asJSON := flags.Bool("json", false, "print the findings as JSON")
 	flags.Usage = func() {
-		fmt.Fprint(std.Out, `Usage: testbed doctor [--testbed FILE] [--messages N] [--json]
+		fmt.Fprint(std.Out, `Usage: testbed doctor [--testbed FILE] [--raid10] [--messages N] [--json]
 
-Looks at everything that a run needs and changes nothing. Exit status 1 if
-something is missing without which a run cannot be complete.
+Looks at everything that a run needs and changes nothing; to see how fast the
+broker's disk is it writes a file of 1 GB at most there for 1.5 seconds, reads it
+back and removes it. Then it sets both hosts beside the paper's machines. Exit
+status 1 if something is missing without which a run cannot be complete.
 
 `, flags.FlagUsages(), `
 Example:
@@ -46,7 +49,13 @@ Example:
 	if err != nil {
 		return err
 	}
-	site := env.Site{Kind: tb.Kind, Client: tb.ClientHost, Broker: tb.BrokerHost, Link: tb.Link, NeedBytes: env.NeedBytes(*messages), Program: calledAs()}
+	array := raidOf(tb)
+	if *raid10 {
+		if err := onRAID(&tb, upWith(*file, true)); err != nil {
+			return err
+		}
+	}
+	site := env.Site{Array: array, Kind: tb.Kind, Client: tb.ClientHost, Broker: tb.BrokerHost, Link: tb.Link, NeedBytes: env.NeedBytes(*messages), Program: calledAs()}
 	if *file != "" {
 		site.TestbedFlag = "--testbed " + *file
 	}
@@ -70,11 +79,15 @@ func printFindings(out io.Writer, findings []env.Finding) error {
 	fmt.Fprintln(w, "HOST\tCHECK\tSTATUS\tWHAT THERE IS")
 	fixes := 0
 	for _, f := range findings {
+		if f.Paper != "" {
+			continue
+		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Host, f.Check, f.Status, oneLine(f.Detail))
 		if f.Fix != "" {
 			fixes++
 		}
 	}
+	printComparison(w, findings)
 	if err := w.Flush(); err != nil || fixes == 0 {
 		return err
 	}
@@ -85,6 +98,22 @@ func printFindings(out io.Writer, findings []env.Finding) error {
 		}
 	}
 	return w.Flush()
+}
+
+// printComparison prints the lines that set a host beside the paper's.
+func printComparison(w *tabwriter.Writer, findings []env.Finding) {
+	head := "\nTHE PAPER'S MACHINES\t\t\t\nHOST\tWHAT\tTHE PAPER\tHERE\n"
+	for _, f := range findings {
+		if f.Paper == "" {
+			continue
+		}
+		same := ""
+		if f.Status == env.OK {
+			same = " (alike)"
+		}
+		fmt.Fprintf(w, "%s%s\t%s\t%s\t%s%s\n", head, f.Host, f.Check, f.Paper, oneLine(f.Detail), same)
+		head = ""
+	}
 }
 
 // oneLine puts what another program said in several lines into one, as a row

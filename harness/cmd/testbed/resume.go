@@ -45,6 +45,10 @@ func (f *runFlags) takeFrom(dir string) (*resultfile.Run, error) {
 	if given("system") && !slices.Equal(f.systems, run.AskedSystems) {
 		return nil, differs("system", f.systems, run.AskedSystems)
 	}
+	if given("raid10") && *f.raid10 != run.Testbed.RAID10 {
+		return nil, differs("raid10", *f.raid10, run.Testbed.RAID10)
+	}
+	*f.raid10 = run.Testbed.RAID10
 	f.scenarios, f.systems = run.AskedScenarios, run.AskedSystems
 	text := limit.String()
 	if limit == 0 {
@@ -97,6 +101,7 @@ func sameRun(w *resultfile.Writer, now resultfile.Run, sel scenario.Selection) e
 		{"broker host", was.Testbed.BrokerHost.Name, now.Testbed.BrokerHost.Name},
 		{"processor of the client host", was.Testbed.ClientHost.Fact("processor"), now.Testbed.ClientHost.Fact("processor")},
 		{"processor of the broker host", was.Testbed.BrokerHost.Fact("processor"), now.Testbed.BrokerHost.Fact("processor")},
+		{"RAID below the broker host's data", was.Testbed.BrokerHost.Fact("RAID"), now.Testbed.BrokerHost.Fact("RAID")},
 		{"link", was.Testbed.LinkNote, now.Testbed.LinkNote},
 	} {
 		if pair.was != pair.now {

@@ -38,6 +38,7 @@ type runFlags struct {
 	out       string
 	resume    string
 	figures   bool
+	raid10    *bool
 }
 
 func newRunFlags(std stdio) *runFlags {
@@ -53,6 +54,7 @@ func newRunFlags(std stdio) *runFlags {
 	flags.Int64Var(&f.seed, "seed", 0, "seed of the order of the systems (default drawn, and printed)")
 	flags.StringVar(&f.out, "out", "results/local", "`folder` in which the run gets a folder of its own")
 	flags.StringVar(&f.resume, "resume", "", "go on with the run in this `folder`: make what is not valid yet")
+	f.raid10 = raidFlag(flags, "keep the broker's data on the RAID 10 that \"testbed up --raid10\" made")
 	flags.BoolVar(&f.figures, "figures", false, "draw the figures into the run's folder at the end")
 	flags.Usage = func() {
 		fmt.Fprint(std.Out, `Usage: testbed run [--scenario NAME...] [--system NAME...] [--messages N]
@@ -145,6 +147,11 @@ func runRun(ctx context.Context, args []string, std stdio) (err error) {
 			return err
 		}
 	}
+	if *f.raid10 {
+		if err := onRAID(&tb, upWith(*f.testbed, true)); err != nil {
+			return err
+		}
+	}
 	client, broker, closeHosts, err := openHosts(ctx, tb)
 	if err != nil {
 		return err
@@ -162,6 +169,7 @@ func runRun(ctx context.Context, args []string, std stdio) (err error) {
 	if err != nil {
 		return err
 	}
+	run.Testbed.RAID10 = *f.raid10
 	if plan.Results, err = f.results(earlier, run, sel); err != nil {
 		return err
 	}
@@ -214,7 +222,7 @@ func (f *runFlags) goOn(kind host.Kind, dir string) string {
 	}
 	line := calledAs() + " run" + where + " --resume " + dir
 	if kind == host.Namespace {
-		line = calledAs() + " up" + where + " && " + line
+		line = upWith(*f.testbed, *f.raid10) + " && " + line
 	}
 	if f.figures {
 		line += " --figures"

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/spf13/pflag"
+
+	"kafkalab/harness/env"
+)
+
+func diskRateCommand() command {
+	return command{name: "disk-rate", hidden: true, run: runDiskRate}
+}
+
+// runDiskRate measures the disk below a folder of the host that it runs on.
+func runDiskRate(ctx context.Context, args []string, std stdio) error {
+	flags := pflag.NewFlagSet("disk-rate", pflag.ContinueOnError)
+	flags.SetOutput(std.Out)
+	dir := flags.String("dir", "", "`folder` on the disk")
+	if err := parseFlags(flags, args); err != nil {
+		return err
+	}
+	if *dir == "" {
+		return usagef("--dir is missing")
+	}
+	rate, err := env.MeasureDisk(ctx, *dir)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(std.Out).Encode(rate)
+}
