@@ -30,7 +30,7 @@ help: ## say what each target does
 	@echo
 	@echo '  MESSAGES is how many are sent in one attempt ($(MESSAGES)), REPEAT how often each system is measured ($(REPEAT)), CAP the longest attempt ($(CAP)).'
 	@echo '  make bench TESTBED=my-testbed.toml            two real hosts (template: scenarios/testbed.example.toml)'
-	@echo '  MESSAGES=10000000 CAP=none REPEAT=2 make bench   the size of the paper (about 65 minutes)'
+	@echo '  MESSAGES=10000000 CAP=none REPEAT=2 make bench   the size of the paper (about 70 minutes)'
 	@echo '  FUZZTIME=1h make fuzz                            each target for an hour'
 	@echo '  KILLS=5000 STEPS=50000000 make torture           for a night'
 
@@ -42,7 +42,7 @@ setup: ## install the system packages that are missing (Debian, Ubuntu)
 
 # One package at a time: some measure the emulated link, and the smoke test runs
 # the whole experiment.
-test: setup build ## run every test, those with real RabbitMQ, ActiveMQ, sshd and namespaces too
+test: setup build ## run every test, those with real RabbitMQ, ActiveMQ, NATS, sshd and namespaces too
 	$(GO) test -count=1 -p 1 -timeout 30m ./...
 
 race: setup build ## the tests of the product and the testbed under the race detector
@@ -93,7 +93,7 @@ torture: setup build ## kill a broker 1000 times, cut its power 300 times, 10 GB
 	@echo '== consumer groups in a storm, $(STORMS) times on each kind of ZooKeeper'
 	$(call torture_test,^TestChaos$$,./kafka/kafkatest/chaos,KAFKALAB_CHAOS_RUNS=$(STORMS))
 
-bench: setup build ## the paper's experiments: figures 4 and 5, a table of ratios (as root, on a quiet machine; up to 25 minutes)
+bench: setup build ## the paper's experiments: figures 4 and 5, a table of ratios (as root, on a quiet machine; up to 26 minutes)
 	@trap './bin/testbed down $(testbed_flag)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
 	./bin/testbed up $(testbed_flag) && \
 	./bin/testbed run $(testbed_flag) --scenario fig4-producer --scenario fig5-consumer $(system_flags) $(seed_flag) \
