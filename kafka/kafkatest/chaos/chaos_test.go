@@ -150,7 +150,7 @@ func (w *world) finish() Run {
 	w.t.Helper()
 	w.load.end()
 	w.awaitBrokers()
-	run := Run{Journals: make(map[string][]Event), Troubles: w.troubles, Ends: w.logEnds(), Acked: w.load.acked}
+	run := Run{Journals: make(map[string][]Event), Troubles: w.troubles, Ends: w.logEnds(), Acked: w.load.acked, Lease: int64(sessionTime)}
 	w.drain(run.Ends)
 	for _, p := range w.alive() {
 		p.leaving = true

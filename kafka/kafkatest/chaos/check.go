@@ -15,6 +15,7 @@ type Run struct {
 	Offsets  []ObservedOffset    // in the order of their times
 	Ends     map[Partition]int64 // where the logs end
 	Acked    []uint64            // sequence numbers of the messages that brokers have acknowledged
+	Lease    int64               // for how long at most a consumer takes itself for the owner without word from ZooKeeper, in nanoseconds
 }
 
 // Trouble is something that was done to a consumer, or to all of them by way of
@@ -23,6 +24,10 @@ type Trouble struct {
 	Consumer string // empty: all
 	What     string
 	From, To int64
+	// Early says that the consumer's session was ended at From, before its time-out.
+	// No lease covers that: a consumer that hears nothing at the time goes on until
+	// its lease is over.
+	Early bool
 }
 
 // ObservedOffset is what the group had committed of a partition at a time, or
@@ -39,6 +44,7 @@ type Report struct {
 	Handled  int // more, when some were handled twice
 	Twice    int // of the messages
 	InHand   int // exempt: those in the application's hand when their partition went to another
+	Early    int // exempt: pairs of terms that overlap as a session was ended before its time-out
 	Terms    int // of ownership, from the assignment of a partition to its end
 	Clean    int // of them, those with a clean end and another term after it
 	Problems []string
@@ -54,8 +60,8 @@ func (r *Report) problem(format string, args ...any) {
 }
 
 func (r Report) String() string {
-	return fmt.Sprintf("%d messages handled %d times in %d terms of ownership, %d of them ended cleanly; %d came twice; %d were in hand when their partition went to another",
-		r.Messages, r.Handled, r.Terms, r.Clean, r.Twice, r.InHand)
+	return fmt.Sprintf("%d messages handled %d times in %d terms of ownership, %d of them ended cleanly; %d came twice; %d were in hand when their partition went to another; %d times a session was ended too early for the lease",
+		r.Messages, r.Handled, r.Terms, r.Clean, r.Twice, r.InHand, r.Early)
 }
 
 // Err returns the problems as one error, or nil.
@@ -82,7 +88,7 @@ func Check(run Run) Report {
 		for _, t := range ts {
 			r.order(t)
 		}
-		r.oneOwner(ts)
+		r.oneOwner(ts, run)
 		r.commits(p, ts, run.Offsets)
 		r.cleanEnds(ts, run.Troubles)
 	}
@@ -177,7 +183,7 @@ func (r *Report) order(t *term) {
 
 // oneOwner checks that of any two terms one was over when the other began, but for
 // the message in hand.
-func (r *Report) oneOwner(terms []*term) {
+func (r *Report) oneOwner(terms []*term, run Run) {
 	for i, a := range terms {
 		for _, b := range terms[i+1:] {
 			x, y := a.all(), b.all()
@@ -188,6 +194,8 @@ func (r *Report) oneOwner(terms []*term) {
 			case x[len(x)-1].Time < y[0].Time || y[len(y)-1].Time < x[0].Time:
 			case over(x, y[0].Time), over(y, x[0].Time):
 				r.InHand++
+			case over(run.withoutEarly(a), y[0].Time), over(run.withoutEarly(b), x[0].Time):
+				r.Early++
 			default:
 				r.problem("two owners at once of %v: %s was handed offsets %d to %d from %d to %d, %s offsets %d to %d from %d to %d", a.partition,
 					a.consumer, x[0].Offset, x[len(x)-1].Offset, x[0].Time, x[len(x)-1].Time,
@@ -199,7 +207,17 @@ func (r *Report) oneOwner(terms []*term) {
 
 // over says whether all but the last event came before a time.
 func over(events []Event, before int64) bool {
-	return len(events) == 1 || events[len(events)-2].Time < before
+	return len(events) < 2 || events[len(events)-2].Time < before
+}
+
+// withoutEarly returns what was handed out in a term but for what the consumer was
+// handed within its lease after its session had been ended before its time.
+func (run Run) withoutEarly(t *term) []Event {
+	return slices.DeleteFunc(slices.Clone(t.all()), func(e Event) bool {
+		return slices.ContainsFunc(run.Troubles, func(d Trouble) bool {
+			return d.Early && d.Consumer == t.consumer && d.From <= e.Time && e.Time <= d.From+run.Lease
+		})
+	})
 }
 
 // commits checks that no committed offset goes back, and that no term begins

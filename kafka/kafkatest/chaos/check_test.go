@@ -80,6 +80,14 @@ func TestCheck(t *testing.T) {
 			"a": join(assigned(1), handles(2, 0, 1, 2, 3)),
 			"b": join(assigned(2), handles(3, 0, 1, 2)),
 		}, Ends: ends}, "two owners at once", 0, 3, 0},
+		{"within the lease of a session that was ended early", Run{Journals: map[string][]Event{
+			"a": join(assigned(1), handles(2, 0, 1, 2), released(10, true)),
+			"b": join(assigned(3), handles(3, 0, 1, 2, 3)),
+		}, Troubles: []Trouble{{Consumer: "a", From: 3, To: 9, Early: true}}, Lease: 1, Ends: ends}, "", 0, 3, 0},
+		{"beyond the lease of a session that was ended early", Run{Journals: map[string][]Event{
+			"a": join(assigned(1), handles(2, 0, 1, 2, 3), handles(8, 0, 1)),
+			"b": join(assigned(3), handles(3, 0, 1, 2, 3)),
+		}, Troubles: []Trouble{{Consumer: "a", From: 3, To: 9, Early: true}}, Lease: 2, Ends: ends}, "two owners at once", 0, 6, 0},
 		{"in hand of one that was stopped", Run{Journals: map[string][]Event{
 			"a": join(assigned(1), handles(2, 0), handles(20, 1), released(21, true)),
 			"b": join(assigned(5), handles(6, 1, 2, 3)),

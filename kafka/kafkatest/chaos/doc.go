@@ -18,7 +18,10 @@
 //
 // One message per stream is exempt from the third and the fourth: the one that the
 // application has in hand when its partition goes to another. How many there were
-// is counted.
+// is counted. And no lease covers a session that is ended at the server before its
+// time-out has passed, as the storm does too: a consumer that is cut off just then
+// hands messages out until its lease is over. What it does within that time is not
+// held against it, and counted as well.
 //
 // # How
 //

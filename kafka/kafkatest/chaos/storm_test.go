@@ -206,6 +206,7 @@ func (w *world) someoneExpires() string {
 		w.t.Fatal(err)
 	}
 	w.passes("expired", p.name, from)
+	w.troubles[len(w.troubles)-1].Early = true
 	return "session expired"
 }
 
