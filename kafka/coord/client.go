@@ -55,8 +55,8 @@ type Stats struct {
 }
 
 // Connect makes a client and its first session, within ConnectTimeout, and the
-// path that takes the place of the root. Without an answer it fails with
-// [ErrUnavailable].
+// path that takes the place of the root, unless LeaveRoot is set. Without an answer
+// it fails with [ErrUnavailable].
 func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	cfg, addrs, chroot, err := cfg.parse()
 	if err != nil {
@@ -66,7 +66,7 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	if err := c.start(ctx); err != nil {
 		// Close has nothing to add: what failed is told.
 		_ = c.Close()
-		return nil, fmt.Errorf("coord: connect to %s: %w", cfg.Servers, err)
+		return nil, fmt.Errorf("ZooKeeper at %s: %w", cfg.Servers, err)
 	}
 	return c, nil
 }
@@ -88,7 +88,7 @@ func (c *Client) start(ctx context.Context) error {
 	if _, err := c.Session(ctx); err != nil {
 		return err
 	}
-	if c.chroot == "" {
+	if c.chroot == "" || c.cfg.LeaveRoot {
 		return nil
 	}
 	if err := c.ensure(ctx, c.chroot); err != nil {
@@ -223,12 +223,12 @@ func (c *Client) close() error {
 	select {
 	case <-done:
 	case <-timer.C:
-		return fmt.Errorf("coord: close: after %v a function given to OnSession, to a watch or to an ephemeral node is still running", closeTimeout)
+		return fmt.Errorf("close the connection to ZooKeeper: after %v a function given to OnSession, to a watch or to an ephemeral node is still running", closeTimeout)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.unended) > 0 {
-		return fmt.Errorf("coord: close: %w", errors.Join(c.unended...))
+		return fmt.Errorf("close the connection to ZooKeeper: %w", errors.Join(c.unended...))
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ const (
 // Config describes a client. Zero fields but Servers take the defaults.
 type Config struct {
 	// Servers are the members of the ensemble and, after the last, the path that
-	// takes the place of the root (made when it is missing):
+	// takes the place of the root (made when it is missing, but for LeaveRoot):
 	// "host:port,host:port/path". A host may be an IPv6 address in brackets.
 	Servers string
 	// SessionTimeout is what is asked for. The server has the last word, see
@@ -31,6 +31,10 @@ type Config struct {
 	// ConnectTimeout is how long Connect waits for the first session. Default:
 	// SessionTimeout.
 	ConnectTimeout time.Duration
+	// LeaveRoot says that the path that takes the place of the root is not made: for
+	// those who only look, and may have mistyped it. Where it is missing nothing is
+	// found below, and Exists of "/" is false.
+	LeaveRoot bool
 	// RequestTimeout bounds each request, beside its context. A connection over
 	// which a request has waited that long is closed. Default: SessionTimeout.
 	RequestTimeout time.Duration
@@ -54,13 +58,13 @@ func (c Config) parse() (cfg Config, addrs []string, chroot string, err error) {
 	}
 	switch {
 	case c.SessionTimeout < MinSessionTimeout || c.SessionTimeout > MaxSessionTimeout:
-		return c, nil, "", fmt.Errorf("coord: session time-out %v: give %v to %v", c.SessionTimeout, MinSessionTimeout, MaxSessionTimeout)
+		return c, nil, "", fmt.Errorf("ZooKeeper session time-out %v: give %v to %v", c.SessionTimeout, MinSessionTimeout, MaxSessionTimeout)
 	case c.ConnectTimeout < 0 || c.RequestTimeout < 0:
-		return c, nil, "", errors.New("coord: a time-out is negative: give 0 for the default")
+		return c, nil, "", errors.New("time-out of ZooKeeper is negative: give 0 for the default")
 	}
 	addrs, chroot, err = parseServers(c.Servers)
 	if err != nil {
-		return c, nil, "", fmt.Errorf("coord: ZooKeeper servers %q: %w", c.Servers, err)
+		return c, nil, "", fmt.Errorf("ZooKeeper servers %q: %w", c.Servers, err)
 	}
 	return c, addrs, chroot, nil
 }
@@ -74,6 +78,9 @@ func setDefault(d *time.Duration, value time.Duration) {
 // parseServers takes a connection string apart.
 func parseServers(servers string) (addrs []string, chroot string, err error) {
 	hosts := servers
+	if scheme, _, ok := strings.Cut(servers, "://"); ok && !strings.Contains(scheme, "/") {
+		return nil, "", fmt.Errorf("give host:port or host:port/path, without %s:// before it", scheme)
+	}
 	if i := strings.IndexByte(servers, '/'); i >= 0 {
 		hosts, chroot = servers[:i], servers[i:]
 	}

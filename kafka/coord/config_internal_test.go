@@ -36,6 +36,7 @@ func TestBadConfig(t *testing.T) {
 		"":                 "no server is named",
 		"  ":               "no server is named",
 		"/kafka":           "no server is named",
+		"zk://a:1/k":       "without zk:// before it",
 		"a:1,":             "has no host",
 		"a:1,,b:1":         "has no host",
 		":2181":            "has no host",

@@ -2,9 +2,11 @@ package coord
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"time"
 )
 
@@ -75,7 +77,7 @@ func (s *Session) dial(network, addr string, _ time.Duration) (net.Conn, error) 
 	conn, err := s.client.dialer.DialContext(ctx, network, addr)
 	if err != nil {
 		if s.dials.Err() == nil {
-			s.client.tried(err)
+			s.client.tried(s.client.unreached(addr, err))
 		}
 		return nil, err
 	}
@@ -91,6 +93,23 @@ func (s *Session) dial(network, addr string, _ time.Duration) (net.Conn, error) 
 		return nil, err
 	}
 	return l, nil
+}
+
+// unreached words why a server was not reached. Its address is told where there are
+// several: else whoever is told has named it.
+func (c *Client) unreached(addr string, err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	var call *os.SyscallError
+	if errors.As(err, &call) {
+		err = call.Err
+	}
+	if len(c.addrs) > 1 {
+		return fmt.Errorf("%s: %w", addr, err)
+	}
+	return err
 }
 
 // learn looks how the last connection has ended, once for each.

@@ -3,10 +3,12 @@ package coord_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"kafkalab/kafka/coord"
 	"kafkalab/kafka/kafkatest/zktest"
@@ -97,6 +99,43 @@ func TestChroot(t *testing.T) {
 			t.Errorf("after the deletion of all: %v, %v", names, err)
 		}
 	})
+}
+
+// TestLeaveRoot: a chroot that is missing is not made for who only looks, and is
+// there for him once somebody has made it.
+func TestLeaveRoot(t *testing.T) {
+	zktest.EachShared(t, func(t *testing.T, cl *zktest.Cluster) {
+		ctx := testContext(t)
+		outside := connect(t, coord.Config{Servers: cl.Direct()})
+		c := connect(t, coord.Config{Servers: cl.Connect() + "/look/only", LeaveRoot: true})
+		if _, ok, err := c.Exists(ctx, "/"); ok || err != nil {
+			t.Errorf("root: %v, %v", ok, err)
+		}
+		_, _, err := c.Children(ctx, "/")
+		wantErr(t, "children of the root", err, coord.ErrNoNode)
+		if _, ok, err := outside.Exists(ctx, "/look"); ok || err != nil {
+			t.Errorf("made by who only looks: %v, %v", ok, err)
+		}
+		must(t, outside.Put(ctx, "/look/only/a", []byte("1")))
+		wantValue(t, c, "/a", "1")
+	})
+}
+
+// TestUnreached: the error of a connection that is refused names the server once.
+func TestUnreached(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	addr := l.Addr().String()
+	must(t, l.Close())
+	_, err = coord.Connect(testContext(t), coord.Config{Servers: addr, ConnectTimeout: 200 * time.Millisecond})
+	wantErr(t, "connect", err, coord.ErrUnavailable)
+	if text := err.Error(); strings.Count(text, addr) != 1 || !strings.HasSuffix(text, "connection refused") {
+		t.Errorf("error %q", text)
+	}
+	_, err = coord.Connect(testContext(t), coord.Config{Servers: addr + ",127.0.0.1:1", ConnectTimeout: 200 * time.Millisecond})
+	if text := err.Error(); !strings.Contains(text, "last attempt to connect: 127.0.0.1:") {
+		t.Errorf("error %q of two servers", text)
+	}
 }
 
 func TestMulti(t *testing.T) {
