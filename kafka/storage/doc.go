@@ -71,7 +71,10 @@
 // Bad is a length field below the smallest (so zeros are), an unknown magic or
 // codec, a checksum that does not match, or a message that goes beyond the end
 // of the file. What is cut is first copied to a file beside the segment, and
-// the log says so with offset and size; kafka log verify lists the copies.
+// the log says so with offset, size and how many sound messages are in it: those
+// that lay behind the bad one. kafka log verify lists the copies, and kafka log
+// dump prints the messages in one. Only what [Repair] does with ReplaceDamaged,
+// before the start, keeps them at their offsets.
 //
 // # Rolling
 //

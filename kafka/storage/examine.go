@@ -9,8 +9,10 @@ import (
 	"kafkalab/kafka/message"
 )
 
-// SegmentReport is what a walk found in one segment file. Of a [Walk] with a
-// visit it ends at the first damage; [Verify] reads every file to its end.
+// SegmentReport is what a walk found in one segment file, or in one that holds
+// what was taken out of a segment. Of a [Walk] with a visit it ends at the first
+// damage in a segment; [Verify], and a walk over what was taken out, read every
+// file to its end.
 type SegmentReport struct {
 	Path       string
 	BaseOffset int64
@@ -26,11 +28,15 @@ type SegmentReport struct {
 	// Unlisted counts the others.
 	Damaged  []DamagedRange
 	Unlisted int64
-	// Behind counts the sound entries behind the first damage.
-	Behind int64
+	// Behind counts the sound entries behind the first damage, and BehindMessages
+	// the messages in them.
+	Behind, BehindMessages int64
 	// Fillers counts entries that a repair has put in place of damaged or missing
 	// messages, and FillerBytes their bytes. Consumers pass over them.
 	Fillers, FillerBytes int64
+	// Kept says that the file is none of a log, but holds what was taken out of one;
+	// empty: it is a segment.
+	Kept CutKind
 	// Unopened counts compressed entries that were not looked into, being larger,
 	// or holding more, than the walk was allowed to take into memory.
 	Unopened int64
@@ -106,7 +112,7 @@ func (x *examination) run(ctx context.Context, file io.ReaderAt, f segmentFile) 
 			_, n, err := x.open.open(e, payload)
 			var inside *message.CorruptError
 			if errors.As(err, &inside) {
-				x.damaged(DamagedRange{Offset: e.offset, End: e.next, Err: inside, Inside: true})
+				r.damaged(DamagedRange{Offset: e.offset, End: e.next, Err: inside, Inside: true})
 				return nil
 			}
 			if messages = n; err != nil {
@@ -116,6 +122,7 @@ func (x *examination) run(ctx context.Context, file io.ReaderAt, f segmentFile) 
 		}
 		if r.Damage != nil {
 			r.Behind++
+			r.BehindMessages += int64(messages)
 			return nil
 		}
 		r.Entries++
@@ -126,13 +133,13 @@ func (x *examination) run(ctx context.Context, file io.ReaderAt, f segmentFile) 
 		if x.growing && d.End == f.end() && errors.Is(d.Err, ErrTorn) {
 			return nil // being written
 		}
-		x.damaged(d)
+		r.damaged(d)
 		return nil
 	})
 }
 
-func (x *examination) damaged(d DamagedRange) {
-	r := &x.report
+// damaged adds a range.
+func (r *SegmentReport) damaged(d DamagedRange) {
 	if r.Damage == nil {
 		r.Damage = d.Err
 	}

@@ -152,7 +152,7 @@ func (r *repairer) gap(before *segmentFile, after segmentFile) error {
 		m.Action = fmt.Sprintf("fillers put in their place: %s", seenAs(missing))
 	default:
 		m.Advice = fmt.Sprintf("put back %s of %s (or several files that make it up), if there is a copy; "+
-			"or let fillers stand in for it (accept gaps), and consumers pass over it; "+
+			"or let fillers stand in for it (--accept-gap), and consumers pass over it; "+
 			"or move away the segments before offset %d, and the log begins there", name, bytesOf(missing), after.base)
 	}
 	_, err := r.found(m, func() (string, error) { return "", r.fillGap(*before, missing) })
@@ -243,21 +243,25 @@ func (r *repairer) damage(f segmentFile, last bool) error {
 		}
 		return r.left(f.path, err)
 	}
-	if report.Unlisted > 0 && (!last || r.opt.ReplaceDamaged) {
+	if report.Unlisted > 0 && (!last || !r.opt.Cut) {
 		return r.leave(Mend{Path: f.path, Offset: report.Damage.Offset, End: f.end(),
 			Problem: fmt.Sprintf("is damaged in more than %d places, first: %v", MaxReportedDamage, report.Damage),
 			Advice:  "it is hardly a segment any more: put back a copy"})
 	}
 	for _, d := range report.Damaged {
 		m := Mend{Path: f.path, Offset: d.Offset, End: d.End, Problem: d.Err.Error()}
-		tail := last && !d.Inside && (d.End == f.end() || !r.opt.ReplaceDamaged)
+		// Nothing sound is behind the last damage, nor behind the first when all else is damaged too.
+		nothing := !d.Unsure && (d.End == f.end() || !r.opt.ReplaceDamaged && report.Damage.Offset == d.Offset && report.BehindMessages == 0)
+		tail := last && !d.Inside && (r.opt.Cut || nothing)
 		switch {
 		case r.unsettled[f.path]:
 			m.Advice = "another segment holds the same offsets: decide first which one is right"
 		case tail:
 			return r.cutTail(f, m, report)
+		case last && !d.Inside && !r.opt.ReplaceDamaged:
+			m.Advice = leftTail(d, report)
 		case !r.opt.ReplaceDamaged:
-			m.Advice = fmt.Sprintf("consumers stop there: put back a copy of the file, or let fillers stand in for the %s (replace damaged), and they pass over them", bytesOf(d.Bytes()))
+			m.Advice = fmt.Sprintf("consumers stop there: put back a copy of the file, or let fillers stand in for the %s (--replace-damaged), and they pass over them", bytesOf(d.Bytes()))
 		case d.Unsure:
 			m.Advice = "the next sound message behind it was not found in reasonable time: put back a copy of the file"
 		case d.Bytes() < minFiller:
@@ -276,11 +280,35 @@ func (r *repairer) damage(f segmentFile, last bool) error {
 func (r *repairer) cutTail(f segmentFile, m Mend, report SegmentReport) error {
 	m.End = f.end()
 	m.Action = fmt.Sprintf("%s cut off the end of the log", bytesOf(m.End-m.Offset))
-	if report.Damage.Offset == m.Offset && report.Behind > 0 {
-		m.Advice = fmt.Sprintf("%d sound messages lie behind the damage and are in the copy: replacing what is damaged would keep them in the log", report.Behind)
+	if report.Damage.Offset == m.Offset && report.BehindMessages > 0 {
+		m.Advice = soundMessages(report.BehindMessages) + " behind the damage, and in the copy now: kafka log dump --payload-only prints what is in it, a line for each, for kafka produce"
+		if r.opt.DryRun {
+			m.Advice = soundMessages(report.BehindMessages) + " behind the damage, and would be in the copy: --replace-damaged would keep them in the log"
+		}
 	}
 	_, err := r.found(m, func() (string, error) { return r.cut(f, m.Offset, true) })
 	return err
+}
+
+// leftTail says what there is to do about damage in the last segment that has, or
+// may have, sound messages behind it.
+func leftTail(d DamagedRange, report SegmentReport) string {
+	behind := "sound messages lie"
+	switch {
+	case d.Unsure:
+		behind = "sound messages may lie"
+	case report.Damage.Offset == d.Offset:
+		behind = soundMessages(report.BehindMessages)
+	}
+	return behind + " behind the damage: --replace-damaged keeps them, --cut gives them up, as would the next start of a broker that finds it"
+}
+
+// soundMessages begins a sentence about messages behind damage.
+func soundMessages(n int64) string {
+	if n == 1 {
+		return "1 sound message lies"
+	}
+	return fmt.Sprintf("%d sound messages lie", n)
 }
 
 // replace puts fillers in place of what is damaged, with a copy of that.

@@ -226,13 +226,18 @@ func (l *Log) recover(ctx context.Context, file vfs.File, f segmentFile, unsynce
 	end := f.base + s.pos
 	found := loaded{flushed: end, end: end}
 	if damage != nil {
+		sound := countSound(ctx, file, f, s.pos)
 		saved, left := l.cutTail(ctx, file, f, s.pos)
 		if ctx.Err() != nil {
 			return loaded{}, context.Cause(ctx) // the start is given up; that says nothing about the log
 		}
 		if found.stop = left; left == nil {
-			l.cfg.Logger.Warn("cut a bad tail off the log", l.where(),
-				slog.Int64("offset", end), slog.Int64("bytes", f.size-s.pos), slog.String("saved", saved), slog.Any("damage", damage))
+			attrs := []slog.Attr{l.where(), slog.Int64("offset", end), slog.Int64("bytes", f.size-s.pos),
+				slog.String("saved", saved), slog.Any("damage", damage), slog.Int64("sound_messages_in_it", sound)}
+			if sound > 0 {
+				attrs = append(attrs, slog.String("to_publish_them_again", fmt.Sprintf("kafka log dump --payload-only %q | kafka produce", saved)))
+			}
+			l.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "cut a bad tail off the log", attrs...)
 			l.cfg.Hooks.cut(l, end, f.size-s.pos)
 		}
 	}
@@ -260,6 +265,24 @@ func (l *Log) recover(ctx context.Context, file vfs.File, f segmentFile, unsynce
 		return loaded{}, found.stop.err // says nothing about the log (fault B05)
 	}
 	return found, nil
+}
+
+// countPatience is how long a start takes to count what it cuts off.
+const countPatience = 10 * time.Second
+
+// countSound counts the sound messages in what is behind a position, a compressed
+// one as one. It is for the log alone: what cannot be read, or not soon, is not
+// counted.
+func countSound(ctx context.Context, file vfs.File, f segmentFile, position int64) (sound int64) {
+	ctx, cancel := context.WithTimeout(ctx, countPatience)
+	defer cancel()
+	s := newScanner(file, f.base, f.size)
+	s.pos = position
+	_ = s.scanPast(ctx, func(scanned, []byte) error { // what was counted before an error counts
+		sound++
+		return nil
+	}, func(DamagedRange) error { return nil })
+	return sound
 }
 
 // clearBehind clears what the disk may hold behind the end of a segment that is

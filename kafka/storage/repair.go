@@ -27,6 +27,10 @@ type RepairOptions struct {
 	// ReplaceDamaged puts fillers in place of damage that has sound messages
 	// behind it. Consumers get past it then, and are not told.
 	ReplaceDamaged bool
+	// Cut cuts the last segment at such damage, as a start of a broker does: the
+	// sound messages behind it leave the log, and are in the copy. Not with
+	// ReplaceDamaged.
+	Cut bool
 	// AcceptGaps puts a segment of fillers in place of missing ones.
 	AcceptGaps bool
 	// MaxDecompressedBytes is that of [WalkOptions].
@@ -67,9 +71,9 @@ type RepairReport struct {
 // once it is done.
 //
 //	what is wrong                        what is done
-//	bad tail of the last segment         cut off, as recovery does
-//	damage with sound messages behind    the same in the last segment, nothing in others; with ReplaceDamaged
-//	                                     filled, so that all that is sound keeps its offset and can be consumed
+//	bad tail of the last segment         cut off, as recovery does, if nothing sound is in it
+//	damage with sound messages behind    nothing; with ReplaceDamaged filled, so that all that is sound keeps
+//	                                     its offset and can be consumed; with Cut the last segment is cut there
 //	segments overlap                     the older one is cut where the newer one begins, if that is sound; one
 //	                                     that holds nothing but what the older one has is put aside; nothing if
 //	                                     the newer one begins inside a message of the older one
@@ -85,6 +89,9 @@ type RepairReport struct {
 // it may then make a second copy. The error is that of not getting at the log, or
 // of ctx; what could not be mended is told.
 func Repair(ctx context.Context, path string, opt RepairOptions, tell func(Mend)) (report RepairReport, err error) {
+	if opt.Cut && opt.ReplaceDamaged {
+		return report, errors.New("to cut at damage and to replace it exclude each other: choose one")
+	}
 	if opt.FS == nil {
 		opt.FS = vfs.OS()
 	}
@@ -98,6 +105,9 @@ func Repair(ctx context.Context, path string, opt RepairOptions, tell func(Mend)
 	place, err := findPlace(opt.FS, path)
 	if err != nil {
 		return report, err
+	}
+	if place.kept != "" {
+		return report, fmt.Errorf("%s is no segment file, but holds what was taken out of one: there is nothing to repair, dump the messages in it", path)
 	}
 	unlock, err := lockPlace(opt.FS, place, opt.DryRun)
 	if err != nil {

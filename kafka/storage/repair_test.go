@@ -109,8 +109,13 @@ func TestRepair(t *testing.T) {
 			want: [][]byte{p1, p2}, kept: map[string][]byte{segmentPath(49) + ".cut-108": three[:20]}},
 		"zeros behind": {given: segments(join(one, make([]byte, 9000))), opt: all, mended: 1, want: [][]byte{p1},
 			kept: map[string][]byte{segmentPath(0) + ".cut-49": make([]byte, 9000)}},
-		"damage in the last segment": {given: segments(join(one, damaged(two, 20), three)), mended: 1,
-			says: []string{"128 bytes cut off", "1 sound messages lie behind"},
+		"damage in the last segment": {given: segments(join(one, damaged(two, 20), three)), left: 1,
+			says: []string{"1 sound message lies behind the damage: --replace-damaged keeps them, --cut gives them up"}, want: [][]byte{p1}},
+		"damage in the last segment, and a torn tail": {given: segments(join(one, damaged(two, 20), three, one[:5])), mended: 1, left: 1,
+			says: []string{"1 sound message lies behind", "5 bytes cut off"}, want: [][]byte{p1},
+			kept: map[string][]byte{segmentPath(0) + ".cut-177": one[:5]}},
+		"damage in the last segment, cut": {given: segments(join(one, damaged(two, 20), three)), opt: RepairOptions{Cut: true}, mended: 1,
+			says: []string{"128 bytes cut off"},
 			want: [][]byte{p1}, kept: map[string][]byte{segmentPath(0) + ".cut-49": join(damaged(two, 20), three)}},
 		"damage in the last segment, replaced": {given: segments(join(one, damaged(two, 20), three)), opt: all, mended: 1,
 			says: []string{"59 bytes replaced by fillers: consumers pass over them"},
@@ -118,7 +123,7 @@ func TestRepair(t *testing.T) {
 		"both, and a torn tail": {given: segments(join(one, damaged(two, 20), three, one[:5])), opt: all, mended: 2,
 			want: [][]byte{p1, p3}, kept: map[string][]byte{segmentPath(0) + ".replaced-49": damaged(two, 20), segmentPath(0) + ".cut-177": one[:5]}},
 		"damage in a closed segment": {given: segments(join(one, damaged(two, 20)), three), left: 1,
-			says: []string{"checksum mismatch", "consumers stop there", "replace damaged"}, want: [][]byte{p1}},
+			says: []string{"checksum mismatch", "consumers stop there", "--replace-damaged"}, want: [][]byte{p1}},
 		"damage in a closed segment, replaced": {given: segments(join(one, damaged(two, 20)), three), opt: all, mended: 1,
 			want: [][]byte{p1, p3}, kept: map[string][]byte{segmentPath(0) + ".replaced-49": damaged(two, 20)}},
 		"damage too short to be passed over": {given: segments(join(one, damaged(small, 10), two), three), opt: all, mended: 1,
@@ -126,6 +131,10 @@ func TestRepair(t *testing.T) {
 			want: [][]byte{p1, make([]byte, 5), p2, p3}, kept: map[string][]byte{segmentPath(0) + ".replaced-49": damaged(small, 10)}},
 		"lengths destroyed": {given: segments(join(one, make([]byte, 100), two, three)), opt: all, mended: 1,
 			want: [][]byte{p1, p2, p3}, kept: map[string][]byte{segmentPath(0) + ".replaced-49": make([]byte, 100)}},
+		"damage in a closed segment is not cut": {given: segments(join(one, damaged(two, 20)), three), opt: RepairOptions{Cut: true}, left: 1,
+			says: []string{"consumers stop there"}, want: [][]byte{p1}},
+		"nothing sound behind two damages": {given: segments(join(one, damaged(two, 20), damaged(three, 20))), mended: 1,
+			says: []string{"128 bytes cut off"}, want: [][]byte{p1}},
 		"a compressed one, damaged inside": {given: segments(join(one, message.Append1(nil, []byte("this is not gzip, but the checksum fits"), message.CodecGzip), two)), opt: all, mended: 1,
 			says: []string{"inside a compressed message"}, want: [][]byte{p1, p2}},
 		"the same, left": {given: segments(join(one, message.Append1(nil, []byte("this is not gzip, but the checksum fits"), message.CodecGzip), two)), left: 1,
@@ -145,7 +154,7 @@ func TestRepair(t *testing.T) {
 		"an empty file in the way": {given: both(segments(join(one, two)), at(49, nil)), mended: 1,
 			says: []string{"is empty, and"}, want: [][]byte{p1, p2}},
 		"gap": {given: both(segments(one), at(200, two)), left: 1,
-			says: []string{"151 bytes are missing", "put back " + segmentName(49) + " of 151 bytes", "accept gaps", "the log begins there"}},
+			says: []string{"151 bytes are missing", "put back " + segmentName(49) + " of 151 bytes", "--accept-gap", "the log begins there"}},
 		"gap, accepted": {given: both(segments(one), at(200, two)), opt: all, mended: 1,
 			says: []string{"fillers put in their place: consumers pass over them"}, want: [][]byte{p1, p2}},
 		"gap behind a torn end, accepted": {given: both(segments(join(one, two[:20])), at(200, three)), opt: all, mended: 2,
@@ -319,6 +328,15 @@ func TestRepairHoldsTheLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustClose(t, open(t, fsys, Config{}))
+}
+
+// TestRepairOneOfTwo: what is cut cannot be replaced.
+func TestRepairOneOfTwo(t *testing.T) {
+	fsys, _ := newTestFS()
+	putSegments(t, fsys, set(payload(1, 40)))
+	if _, err := Repair(testContext(t), testDir, RepairOptions{FS: fsys, Cut: true, ReplaceDamaged: true}, nil); err == nil {
+		t.Error("no error")
+	}
 }
 
 func TestRepairIsCancelled(t *testing.T) {

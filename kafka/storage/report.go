@@ -109,7 +109,7 @@ func (r Report) Err() error {
 			errs = append(errs, g)
 		}
 		for _, s := range p.Segments {
-			if s.Damage != nil {
+			if s.Damage != nil && s.Kept == "" {
 				errs = append(errs, fmt.Errorf("%s: %w", s.Path, s.Damage))
 			}
 		}

@@ -75,6 +75,12 @@ func (s *scanner) search(ctx context.Context, budget int64) (next int64, sure bo
 		if ctx.Err() != nil {
 			return 0, false, context.Cause(ctx)
 		}
+		if pos, err = s.pastHole(pos); err != nil {
+			return 0, false, err
+		}
+		if s.size-pos < message.Overhead0 {
+			break
+		}
 		b, err := s.window(pos, int(min(s.size-pos, scanBytes)))
 		if err != nil {
 			return 0, false, err
@@ -95,6 +101,18 @@ func (s *scanner) search(ctx context.Context, budget int64) (next int64, sure bo
 		pos++
 	}
 	return s.size, true, nil
+}
+
+// pastHole returns the first position from pos on at which a message may begin,
+// without reading what the file system knows to be zeros: a message begins with a
+// length, which is not zero.
+func (s *scanner) pastHole(pos int64) (int64, error) {
+	file, ok := s.file.(interface{ NextData(int64) (int64, error) })
+	if !ok {
+		return pos, nil
+	}
+	data, err := file.NextData(pos)
+	return max(pos, min(data, s.size)-message.LengthSize), err
 }
 
 // byLength reports whether the length field at s.pos leads to a sound message,

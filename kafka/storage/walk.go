@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"slices"
 
@@ -92,7 +93,10 @@ func Verify(ctx context.Context, path string, opt WalkOptions) (Report, error) {
 
 // Walk is [Verify] with a visit to every sound message, in the order of
 // partitions and offsets, up to the first damage in each segment file; behind it
-// [WalkOptions.From] leads. A filler is visited once, by itself. An error from
+// [WalkOptions.From] leads. The path may also be a file that holds what a recovery
+// or a repair has taken out of a log ([CutFile]), under the name that it got: of
+// that every sound message is visited, whatever is damaged in between, with the
+// offset that it had in the log. A filler is visited once, by itself. An error from
 // visit ends the walk and is returned, with the report so far, unless it is
 // [ErrStopWalk].
 func Walk(ctx context.Context, path string, opt WalkOptions, visit func(Entry) error) (Report, error) {
@@ -130,6 +134,8 @@ func (w *walk) start(path string) error {
 		return err
 	}
 	switch {
+	case p.segment != nil && p.kept != "" && w.visit == nil:
+		return fmt.Errorf("%s is no segment file, but holds what was taken out of one: verify the log, or dump the messages in this", path)
 	case p.segment != nil:
 		return w.oneSegment(p)
 	case p.partition:
@@ -151,6 +157,7 @@ type place struct {
 	path    string
 	logDir  string       // the log folder, or where it would be
 	segment *segmentFile // of a segment file
+	kept    CutKind      // of a file that holds what was taken out of a segment, and then segment is that
 	// partition says that it is a partition's folder. Otherwise, with no segment,
 	// it is a log folder, and folders are the names of those in it that are to be
 	// partitions, and deleted those that a deletion has left.
@@ -165,15 +172,7 @@ func findPlace(fsys vfs.FS, path string) (place, error) {
 		return place{}, err
 	}
 	if !info.IsDir() {
-		base, ok, err := parseSegmentName(filepath.Base(path))
-		if err != nil {
-			return place{}, fmt.Errorf("%s: %w", path, err)
-		}
-		if !ok {
-			return place{}, fmt.Errorf("%s is no segment file: those end in %s", path, segmentSuffix)
-		}
-		f := &segmentFile{base: base, path: path, size: info.Size()}
-		return place{path: path, logDir: filepath.Dir(filepath.Dir(path)), segment: f}, nil
+		return findFile(path, info.Size())
 	}
 	entries, err := fsys.ReadDir(path)
 	if err != nil {
@@ -189,6 +188,25 @@ func findPlace(fsys vfs.FS, path string) (place, error) {
 		return place{path: path, logDir: filepath.Dir(path), partition: true}, nil
 	}
 	return findFolders(path, entries)
+}
+
+// findFile is findPlace for a file.
+func findFile(path string, size int64) (place, error) {
+	p := place{path: path, logDir: filepath.Dir(filepath.Dir(path))}
+	base, ok, err := parseSegmentName(filepath.Base(path))
+	if err != nil {
+		return p, fmt.Errorf("%s: %w", path, err)
+	}
+	if !ok {
+		if p.kept, base, ok = parseCutName(filepath.Base(path)); !ok {
+			return p, fmt.Errorf("%s is no segment file: those end in %s", path, segmentSuffix)
+		}
+	}
+	if size > math.MaxInt64-base {
+		return p, fmt.Errorf("%s: offsets do not reach to its end", path)
+	}
+	p.segment = &segmentFile{base: base, path: path, size: size}
+	return p, nil
 }
 
 // findFolders lists what is in a log folder.
@@ -307,6 +325,9 @@ func (w *walk) oneSegment(place place) error {
 	if err := w.checkFrom([]segmentFile{*place.segment}); err != nil {
 		return fmt.Errorf("%s: %w", place.path, err)
 	}
+	if place.kept != "" {
+		return w.keptFile(&w.report.Partitions[0], *place.segment, place.kept)
+	}
 	return w.segment(&w.report.Partitions[0], *place.segment, isLast(w.fs, *place.segment))
 }
 
@@ -375,6 +396,37 @@ func (w *walk) visitSegment(p *PartitionReport, file vfs.File, f segmentFile, gr
 		r.Damage = nil // being written
 	}
 	return r, visitErr, err
+}
+
+// keptFile visits every sound message in a file that holds what was taken out of
+// a log.
+func (w *walk) keptFile(p *PartitionReport, f segmentFile, kind CutKind) (err error) {
+	file, err := w.fs.Open(f.path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	s := newScanner(file, f.base, f.size)
+	s.keep = w.opt.MaxPayloadBytes
+	s.pos = min(max(w.opt.From-f.base, 0), f.size)
+	r := SegmentReport{Path: f.path, BaseOffset: f.base, Size: f.size, Kept: kind}
+	err = s.scanPast(w.ctx, func(e scanned, payload []byte) error {
+		n, inside, err := w.visitEntry(p, f, e, payload)
+		if inside != nil {
+			r.damaged(DamagedRange{Offset: e.offset, End: e.next, Err: inside, Inside: true})
+			return nil
+		}
+		r.Messages += int64(n)
+		if err == nil {
+			r.Entries++
+		}
+		return err
+	}, func(d DamagedRange) error {
+		r.damaged(d)
+		return nil
+	})
+	p.Segments = append(p.Segments, r)
+	return err
 }
 
 // visitEntry visits an entry, or the messages in it, and returns how many that
