@@ -1,11 +1,14 @@
 package consumer_test
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"time"
 
+	"kafkalab/kafka/client"
 	"kafkalab/kafka/consumer"
+	"kafkalab/kafka/coord"
 	"kafkalab/kafka/kafkatest/zktest"
 	"kafkalab/kafka/registry"
 )
@@ -93,4 +96,43 @@ func TestB12OnePartitionIsHeldForLong(t *testing.T) {
 	}
 	g.awaitAll("t", 10)
 	g.checkExactly("t", 10)
+}
+
+// TestB12ManyPartitionsAreHeld: where others keep many partitions for longer than all
+// tries, finding out which ones costs no more than reading them all.
+func TestB12ManyPartitionsAreHeld(t *testing.T) {
+	const partitions = 400
+	g := newGroupTest(t, zktest.Shared(t, zktest.Embedded), 1, partitions)
+	conn, err := client.Dial(testContext(t), g.brokers[0].HostPort(), client.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(conn.CreateTopic(testContext(t), "t", partitions), conn.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := connect(t, g.zk.Direct()).Session(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held []registry.Claim
+	for i := range int32(partitions / 2) {
+		held = append(held, registry.Claim{Topic: "t", Partition: registry.Partition{Partition: 2 * i}, Thread: "g_other-0"})
+	}
+	if _, err := g.nodes.ClaimAll(testContext(t), s, "g", held); err != nil {
+		t.Fatal(err)
+	}
+	own := connect(t, g.zk.Direct())
+	m := g.join(func(c *consumer.GroupConfig) {
+		c.ZooKeeper, c.Registry = coord.Config{}, registry.New(own)
+		c.RebalanceTries, c.AutoCommit = 1, -1
+		c.RebalanceBackoff = 10 * time.Second
+	})
+	await(t, "half of the partitions", func() bool { return m.Stats().Owned == partitions/2 })
+	if n := own.Stats().Requests; n > 5*partitions {
+		t.Errorf("%d requests to own half of %d partitions", n, partitions)
+	}
+	if err := g.nodes.Release(testContext(t), s, "g", held); err != nil {
+		t.Fatal(err)
+	}
+	g.awaitOwners("t", threads(m)...)
 }

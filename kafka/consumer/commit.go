@@ -113,14 +113,19 @@ func (g *Group) commitAll(ctx context.Context, commits []pendingCommit) error {
 		})
 	}
 	_ = work.Wait() // it is among failed
-	if len(failed) > maxErrors {
-		failed = append(failed[:maxErrors], fmt.Errorf("and %d more partitions", len(failed)-maxErrors))
-	}
-	return errors.Join(failed...)
+	return joinSome(failed)
 }
 
 // maxErrors is how many errors of partitions are told at once.
 const maxErrors = 5
+
+// joinSome joins errors of partitions, and counts those that are too many to be told.
+func joinSome(failed []error) error {
+	if len(failed) > maxErrors {
+		failed = append(failed[:maxErrors:maxErrors], fmt.Errorf("and %d more partitions", len(failed)-maxErrors))
+	}
+	return errors.Join(failed...)
+}
 
 // away says whether an error is one of the session or of ZooKeeper, and not of one
 // partition.
@@ -161,14 +166,14 @@ func (g *Group) commit(ctx context.Context, c pendingCommit) (err error) {
 			}
 		}
 	}()
-	if offset == o.committed.Load() {
-		return nil
+	if offset == o.committed.Load() && o.doubtful == noOffset {
+		return nil // after a commit without an answer another one may stand there
 	}
 	for range moves {
 		var version int32
 		version, err = g.registry.Commit(ctx, o.session, g.cfg.Group, o.claim, offset, o.version)
 		if err == nil {
-			o.version = version
+			o.version, o.doubtful = version, noOffset
 			o.committed.Store(offset)
 			g.count(func(st *GroupStats) { st.Commits++ })
 			return nil

@@ -305,6 +305,58 @@ func TestGroupCommitByHand(t *testing.T) {
 	}
 }
 
+// TestGroupCommitInDoubt: after a commit whose answer was lost, one of the offset
+// that stood there before is written, as that of the lost one may stand there now.
+func TestGroupCommitInDoubt(t *testing.T) {
+	g := newGroupTest(t, zktest.Shared(t, zktest.Embedded), 1, 1)
+	g.produce("t", 0, 10)
+	m := g.open(func(c *consumer.GroupConfig) { c.AutoCommit = -1 })
+	s := m.streams[0]
+	consume := func(n int) (next int64) {
+		t.Helper()
+		for range n {
+			msg, err := s.Next(testContext(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			next = msg.NextOffset
+		}
+		s.Done()
+		return next
+	}
+	stored := func() int64 {
+		t.Helper()
+		offset, _, _, err := g.nodes.Offset(testContext(t), "g", "t", registry.Partition{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return offset
+	}
+	first := consume(3)
+	if err := m.Commit(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	second := consume(3)
+	m.line.FreezeAnswers()
+	failed := make(chan error, 1)
+	go func() { failed <- m.Commit(testContext(t)) }()
+	await(t, "the commit", func() bool { return stored() == second })
+	m.line.DropConnections()
+	m.line.Mend()
+	if err := <-failed; !errors.Is(err, coord.ErrInDoubt) {
+		t.Fatalf("commit without an answer: %v", err)
+	}
+	if err := m.Seek("t", registry.Partition{}, first); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Commit(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	if now := stored(); now != first {
+		t.Errorf("offset %d stands there after a commit of %d", now, first)
+	}
+}
+
 // TestB20PartitionsAreFlushedBeforeTheyAreGivenUp: the application flushes before
 // others get its partitions; what it could not flush is not committed, and a flush
 // that does not end holds nobody up for longer than it may (fault B20, for a member of

@@ -39,10 +39,39 @@ func (g *Group) claim(ctx context.Context, s *coord.Session, want map[TopicParti
 		if !isConflict || !last {
 			return err
 		}
-		conflicts = append(conflicts, conflict)
-		claims = without(claims, conflict)
+		var others []error
+		if claims, others, err = g.free(ctx, claims, conflict); err != nil {
+			return errors.Join(append(conflicts, err)...)
+		}
+		conflicts = append(conflicts, others...)
 	}
-	return errors.Join(conflicts...)
+	return joinSome(conflicts)
+}
+
+// free divides claims into those that may be free and those that somebody else owns,
+// with an error for each. The one of conflict is of the second kind. It reads all
+// owners at once: to be told of one by each attempt takes minutes where there are
+// hundreds.
+func (g *Group) free(ctx context.Context, claims []registry.Claim, conflict *registry.OwnedError) (free []registry.Claim, owned []error, err error) {
+	owners := make(map[string]map[registry.Partition]string)
+	for _, c := range claims {
+		if owners[c.Topic] == nil {
+			owners[c.Topic], err = g.registry.Owners(ctx, g.cfg.Group, c.Topic)
+			if err := g.tolerate(err); err != nil {
+				return nil, nil, err
+			}
+		}
+		owner, has := owners[c.Topic][c.Partition]
+		switch {
+		case c.Topic == conflict.Topic && c.Partition == conflict.Partition:
+			owned = append(owned, conflict)
+		case has && owner != c.Thread:
+			owned = append(owned, &registry.OwnedError{Topic: c.Topic, Partition: c.Partition, Owner: owner})
+		default:
+			free = append(free, c)
+		}
+	}
+	return free, owned, nil
 }
 
 // missing returns the claims to be made, in a fixed order.
@@ -73,12 +102,5 @@ func (g *Group) own(s *coord.Session, made []registry.Claim) {
 func sortClaims(claims []registry.Claim) {
 	slices.SortFunc(claims, func(a, b registry.Claim) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), a.Partition.Compare(b.Partition))
-	})
-}
-
-// without returns claims but for the one that somebody else owns.
-func without(claims []registry.Claim, owned *registry.OwnedError) []registry.Claim {
-	return slices.DeleteFunc(slices.Clone(claims), func(c registry.Claim) bool {
-		return c.Topic == owned.Topic && c.Partition == owned.Partition
 	})
 }
