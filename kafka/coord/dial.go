@@ -144,11 +144,12 @@ func (s *Session) asked() time.Duration {
 const minPatience = 250 * time.Millisecond
 
 // patience returns how long an attempt may take: all servers can be tried within
-// the session's time-out, until that has been in vain.
+// the session's time-out, until that has been in vain. It begins with an eighth of
+// it, as a server that is just starting takes connections and never answers them.
 func (s *Session) patience(d *dialing) time.Duration {
 	most := max(s.asked(), minPatience)
 	n := len(s.ring.addrs)
-	share := max(most*2/3/time.Duration(n), minPatience)
+	share := max(min(most/8, most*2/3/time.Duration(n)), minPatience)
 	return min(share<<min(d.failed/n, 10), most)
 }
 

@@ -135,6 +135,10 @@ func TestPatience(t *testing.T) {
 	if sum > 6*time.Second {
 		t.Errorf("a round takes %v", sum)
 	}
+	s.ring.addrs = []string{"a"}
+	if first, second := s.patience(&dialing{}), s.patience(&dialing{failed: 1}); first+second > 3*time.Second {
+		t.Errorf("one server has %v, then %v", first, second)
+	}
 	if p := s.patience(&dialing{failed: 1000}); p != 6*time.Second {
 		t.Errorf("patience of %v at last", p)
 	}
