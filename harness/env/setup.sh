@@ -37,6 +37,11 @@ need util-linux fallocate findmnt
 # For the race detector ("make race").
 need gcc gcc
 need libc6-dev /usr/include/stdlib.h
+# For the test that looks at the report. Ubuntu has it only as a snap, so there
+# it is left to the user.
+if ! command -v google-chrome >/dev/null && ! command -v chromium-browser >/dev/null && grep -qx 'ID=debian' /etc/os-release; then
+	need chromium chromium
+fi
 missing=${missing# }
 [ -n "$missing" ] || exit 0
 
@@ -49,7 +54,7 @@ setup: STOMP and KahaDB parts under /usr/share/activemq and a Java runtime; a na
 setup: of 2.9 or newer on the PATH or in /usr/sbin; ip and tc;
 setup: the OpenSSH server, not started; strace; bash; mkfs.ext4, mkfs.btrfs, mount and losetup;
 setup: ZooKeeper 3.5 or newer whose /usr/share/java/zookeeper.jar names the jars that it
-setup: needs; a C compiler with the C library's headers), and call this again.
+setup: needs; a C compiler with the C library's headers; Chromium or Chrome), and call this again.
 END
 	exit 1
 fi
