@@ -251,3 +251,49 @@ func TestQueueNames(t *testing.T) {
 		}
 	}
 }
+
+// Close may come from anywhere, and ends calls that wait.
+func TestCloseEndsCalls(t *testing.T) {
+	s := start(t)
+	c := connect(t, s, driver.Options{"window": "1"})
+	r, err := c.Consumer(t.Context(), "q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := c.Producer(t.Context(), "silent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A stream that gives no acks holds the second message back for good.
+	if _, err := admin(t, s).UpdateStream(t.Context(), jetstream.StreamConfig{Name: "silent", Subjects: []string{"silent"}, NoAck: true}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	received, sent := make(chan error, 1), make(chan error, 1)
+	go func() { received <- r.Receive(ctx, func([]byte) error { return nil }) }()
+	first := make(chan struct{})
+	go func() {
+		err := p.Send(ctx, make([]byte, 200))
+		close(first)
+		if err == nil {
+			err = p.Send(ctx, make([]byte, 200))
+		}
+		sent <- err
+	}()
+	<-first
+	if err := c.Close(ctx); err == nil || !strings.Contains(err.Error(), "1 messages not acknowledged") {
+		t.Errorf("Close: %v", err)
+	}
+	for what, ended := range map[string]chan error{"Receive": received, "Send": sent} {
+		if err := <-ended; err == nil || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s after Close: %v", what, err)
+		}
+	}
+	if _, err := c.Producer(ctx, "q"); err == nil || !strings.Contains(err.Error(), "the client is closed") {
+		t.Errorf("Producer after Close: %v", err)
+	}
+	if _, err := c.Arrived(ctx, "q"); err == nil {
+		t.Error("Arrived after Close succeeds")
+	}
+}

@@ -48,11 +48,12 @@ func (d *Driver) Settings(ctx context.Context, broker host.Host, o driver.Option
 	if err != nil {
 		return nil, err
 	}
-	version, err := launch.PackageVersion(ctx, broker, packageName, onPath(packageName, "--version")...)
+	// Of the program itself: it need not be the distribution's.
+	out, err := broker.Run(ctx, onPath(packageName, "--version")...)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the version of %s on %s: %w", packageName, broker.Name(), err)
 	}
-	version = strings.TrimPrefix(version, packageName+": v")
+	version := strings.TrimPrefix(strings.TrimSpace(string(out)), packageName+": v")
 	ack := "none: what was sent counts as consumed (ack policy none)"
 	if opt.ackAll {
 		ack = fmt.Sprintf("cumulative, one for %d messages (ack policy all)", opt.ackEvery)
