@@ -75,6 +75,9 @@ type Entry struct {
 	Message message.Message
 	// PayloadBytes is the true length of the payload.
 	PayloadBytes int64
+	// Unopened says that it is compressed and was not looked into, as it is larger,
+	// or holds more, than the walk may take into memory.
+	Unopened bool
 	// Filler says that a repair has put it in place of lost messages. Consumers
 	// pass over it.
 	Filler bool
@@ -444,6 +447,7 @@ func (w *walk) visitEntry(p *PartitionReport, f segmentFile, e scanned, payload 
 	}
 	set, n, err := w.open.open(e, payload)
 	if errors.Is(err, errUnopened) {
+		entry.Unopened = true
 		return 1, nil, w.visit(entry)
 	}
 	if errors.As(err, &inside) {

@@ -184,7 +184,7 @@ func verifiedText(w io.Writer, r storage.Report) error {
 	if r.Running {
 		fmt.Fprintf(w, "a broker is running on it: what it was just writing is not counted\n")
 	}
-	_, err := fmt.Fprintf(w, "%d messages, %d bytes, %d segments, %d partitions\n", messages, bytes, segments, len(r.Partitions))
+	_, err := fmt.Fprintf(w, "%s, %s, %s, %s\n", count(messages, "message"), count(bytes, "byte"), count(segments, "segment"), count(len(r.Partitions), "partition"))
 	return err
 }
 
@@ -206,7 +206,7 @@ func logName(topic string, partition int32, path string) string {
 }
 
 func contents(s storage.SegmentReport) string {
-	text := fmt.Sprintf("%d messages", s.Messages)
+	text := count(s.Messages, "message")
 	if s.Entries != s.Messages {
 		text += fmt.Sprintf(" in %d entries", s.Entries)
 	}
@@ -251,11 +251,15 @@ func promiseText(p storage.PartitionReport, s storage.SegmentReport, last, runni
 	case running:
 		return "  consumers stop there; it is in the segment that a running broker writes to"
 	case s.Damage.Offset < p.Flushed:
-		return fmt.Sprintf("  all up to offset %d was flushed, by a clean stop: messages that were acknowledged, or seen by consumers, are damaged. "+
-			"The next start cuts them off and keeps a copy; kafka log repair --replace-damaged keeps what is sound behind them", p.Flushed)
-	case s.Behind > 0:
+		text := fmt.Sprintf("  all up to offset %d was flushed, by a clean stop: messages that were acknowledged, or seen by consumers, are damaged. "+
+			"A start that finds the file changed since then cuts it there and keeps a copy", p.Flushed)
+		if s.BehindMessages > 0 {
+			text += fmt.Sprintf("; kafka log repair --replace-damaged, before that, keeps the sound messages behind it: %d", s.BehindMessages)
+		}
+		return text
+	case s.BehindMessages > 0:
 		return fmt.Sprintf("  all up to offset %d is known to have been flushed, and this lies above it, with %d sound messages behind it. The crash of a machine leaves that of messages that were not flushed, "+
-			"and a bad disk of any. The next start of a broker cuts it off with all that is behind it, and keeps a copy; kafka log repair --replace-damaged, before that, keeps what is sound", p.Flushed, s.Behind)
+			"and a bad disk of any. The next start of a broker cuts it off with all that is behind it, and keeps a copy; kafka log repair --replace-damaged, before that, keeps what is sound", p.Flushed, s.BehindMessages)
 	}
 	return fmt.Sprintf("  all up to offset %d is known to have been flushed, and this lies above it. It is what a crash leaves of messages that were not flushed: "+
 		"the next start of a broker, or kafka log repair, cuts it off and keeps a copy", p.Flushed)
@@ -268,5 +272,9 @@ func keptText(c storage.CutFile) string {
 	case storage.CutStale:
 		return fmt.Sprintf("%s with %d bytes was in the way and is not part of the log; %d sound messages are in it", c.Path, c.Bytes, c.Messages)
 	}
-	return fmt.Sprintf("%d bytes were cut off at offset %d by a recovery or repair and are kept in %s; %d sound messages are in them", c.Bytes, c.Offset, c.Path, c.Messages)
+	text := fmt.Sprintf("%d bytes were cut off at offset %d by a recovery or repair and are kept in %s; %d sound messages are in them", c.Bytes, c.Offset, c.Path, c.Messages)
+	if c.Messages > 0 {
+		text += ": kafka log dump --payload-only prints them for kafka produce"
+	}
+	return text
 }
