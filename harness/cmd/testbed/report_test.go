@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kafkalab/paper"
+)
+
+// The claims name scenarios and systems of this testbed.
+func TestClaimsNameWhatThereIs(t *testing.T) {
+	known, err := knownSystems()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := paper.LoadClaims(known); err != nil {
+		t.Error(err)
+	}
+	if len(known["fig4-producer"]) == 0 {
+		t.Errorf("known are %v", known)
+	}
+}
+
+func TestReportOfSeveralRuns(t *testing.T) {
+	one, two := syntheticRun(t, "one", 1000), syntheticRun(t, "two", 900)
+	breakPoints(t, two, "rabbitmq")
+	to := filepath.Join(t.TempDir(), "to")
+	out, err := call(runReport, one, two, filepath.Join(to, "none"), "--out", to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		filepath.Join(to, "report.html") + "\n", filepath.Join(to, "REPORT.md") + "\n", "left out: none/: none holds no run",
+		"damaged, and so left out: two: points/rabbitmq.csv", "Of 22 claims: not measured yet: 22.",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(to, "report.html"))
+	if err != nil || !strings.Contains(string(page), "Synthetic kafka") {
+		t.Errorf("report.html: %v", err)
+	}
+}
+
+// Where the report goes unless --out says otherwise.
+func TestReportFolder(t *testing.T) {
+	for _, c := range []struct {
+		out  string
+		dirs []string
+		want string
+	}{
+		{"", []string{"results/local/a/"}, "results/local/a"},
+		{"", []string{"results/local/a/", "results/local/b"}, "results/local"},
+		{"x", []string{"a/b", "c/d"}, "x"},
+	} {
+		if got, err := reportFolder(c.out, c.dirs); err != nil || got != c.want {
+			t.Errorf("%q %q: %q, %v", c.out, c.dirs, got, err)
+		}
+	}
+	for _, c := range []struct {
+		args  []string
+		usage bool
+		want  string
+	}{
+		{nil, true, "name the folder of a run"},
+		{[]string{"a/b", "c/d"}, true, "say with --out"},
+		{[]string{"--outt", "x"}, true, "unknown flag"},
+		{[]string{t.TempDir()}, false, "there is no run to report on"},
+	} {
+		_, err := call(runReport, c.args...)
+		var u usageError
+		if err == nil || errors.As(err, &u) != c.usage || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v", c.args, err)
+		}
+	}
+}
