@@ -88,6 +88,9 @@ func hostsLine(t resultfile.Testbed) string {
 	default:
 		fmt.Fprintf(&b, "Hosts: two machines, client %s (%s) and broker %s (%s)", t.ClientHost.Name, hostFacts(t.ClientHost), t.BrokerHost.Name, hostFacts(t.BrokerHost))
 	}
+	if w, r := t.BrokerHost.Fact("sequential write"), t.BrokerHost.Fact("sequential read"); w != "" && r != "" {
+		fmt.Fprintf(&b, "; the broker's disk: writes %s, reads %s", w, r)
+	}
 	if t.LinkGoodputMbps > 0 {
 		fmt.Fprintf(&b, "; link: %.0f Mbit/s of TCP goodput from client to broker, %.0f back", t.LinkGoodputMbps, t.LinkReverseGoodputMbps)
 	}
