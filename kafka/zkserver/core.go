@@ -33,6 +33,7 @@ type core struct {
 
 	snapshot       chan error // result of the snapshot that is being written; nil while none is
 	nextContainers time.Duration
+	ticked         time.Duration // the last tick
 }
 
 func newCore() core {
@@ -118,6 +119,10 @@ func (s *Server) handleQueued() {
 // tick ends what has to end with time.
 func (s *Server) tick() {
 	now := s.elapsed()
+	if stood := now - s.ticked - s.cfg.TickTime; stood > s.cfg.TickTime {
+		s.excuse(stood, now)
+	}
+	s.ticked = now
 	s.expire(now)
 	if now >= s.nextContainers {
 		s.nextContainers = now + containerInterval

@@ -69,7 +69,7 @@
 //   - Ids of sessions are random. The password of a session is its own secret;
 //     ZooKeeper computes it from the id.
 //   - An expired session ends at the first tick after its time-out, counted from
-//     the start of the server.
+//     the start of the server. Time for which the server stood still does not count.
 //   - stat, srvr and mntr have ZooKeeper's form and the values that exist here,
 //     with the version "3.8.0-kafkalab". Other four-letter words are answered as
 //     if they were not in the whitelist.

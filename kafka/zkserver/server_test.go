@@ -263,6 +263,30 @@ func TestMultiChangesNothing(t *testing.T) {
 	}
 }
 
+// TestServerStandsStill: sessions outlive a server that stands still for longer than
+// their time-outs, as on a disk that does not answer: nobody could be heard.
+func TestServerStandsStill(t *testing.T) {
+	s := start(t, Config{TickTime: 20 * time.Millisecond})
+	c := open(t, s)
+	c.must(opCreate, createBody("/e", "", modeEphemeral))
+	timeout := s.Sessions()[0].Timeout
+	// In the core, which does nothing else meanwhile.
+	inCore := func(f func()) {
+		done := make(chan struct{})
+		s.queue <- item{call: func() { f(); close(done) }}
+		<-done
+	}
+	inCore(func() { time.Sleep(3 * timeout) }) // what is tested is that so much time passes
+	stood, ticked := s.elapsed(), time.Duration(0)
+	eventually(t, "a tick", func() bool {
+		inCore(func() { ticked = s.ticked })
+		return ticked >= stood
+	})
+	if !c.exists("/e") {
+		t.Error("the session has ended")
+	}
+}
+
 func TestContainers(t *testing.T) {
 	s := start(t, Config{})
 	c := open(t, s)

@@ -61,6 +61,17 @@ func (s *Server) negotiate(asked int32) time.Duration {
 	return min(max(d, s.cfg.MinSessionTimeout), s.cfg.MaxSessionTimeout).Truncate(time.Millisecond)
 }
 
+// excuse gives all sessions the time again for which the server stood still, as its
+// disk did not answer or it was stopped by a signal: who has called meanwhile could
+// not be heard.
+func (s *Server) excuse(stood, now time.Duration) {
+	s.log.Warn("the server stood still: sessions get that time again", "for", stood.Round(time.Millisecond), "sessions", len(s.state.sessions))
+	for _, x := range s.state.sessions {
+		heard := x.heard.Load()
+		x.heard.CompareAndSwap(heard, min(heard+int64(stood), int64(now))) // else it has just been heard
+	}
+}
+
 // expire ends the sessions that were not heard of within their time-outs.
 func (s *Server) expire(now time.Duration) {
 	for _, x := range s.state.sessions {
