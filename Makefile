@@ -23,7 +23,7 @@ seed_flag    := $(if $(SEED),--seed $(SEED))
 # Those that read requests, responses and segments.
 long_fuzz    := FuzzRequests|FuzzDecoders|FuzzScanner|FuzzLastSegment|FuzzClosedSegment
 
-.PHONY: help build setup test race lint fuzz corpus torture bench smoke figures compare clean
+.PHONY: help build setup test race lint fuzz corpus torture bench smoke figures compare paper clean
 
 help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS="$$(printf '\t')" read -r t d; do printf '  make %-9s %s\n' "$$t" "$$d"; done
@@ -108,6 +108,9 @@ compare: build ## the table of ratios against RabbitMQ and ActiveMQ, of each ref
 
 figures: build ## redraw the figures of results/reference
 	@for d in results/reference/*/; do ./bin/testbed plot "$$d" || exit 1; done
+
+paper: build ## judge the paper's claims by results/reference, and write the report there (report.html, REPORT.md)
+	@./bin/testbed report results/reference/*/ --out results/reference
 
 clean: ## remove what was built and the local results
 	rm -rf bin results/local
