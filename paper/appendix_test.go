@@ -1,0 +1,50 @@
+package paper
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var appendixRow = regexp.MustCompile(`(?m)^\| (C\d+) \| ([^|]*) \| ([^|]*) \| [^|]* \| ([^|]+) \|$`)
+
+// The appendix has a row for each claim, which names the scenarios that
+// claims.toml names and says which of them are to come.
+func TestAppendix(t *testing.T) {
+	text, err := os.ReadFile("appendix.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string][]string{}
+	for _, m := range appendixRow.FindAllStringSubmatch(string(text), -1) {
+		if rows[m[1]] != nil {
+			t.Errorf("%s has two rows", m[1])
+		}
+		rows[m[1]] = m[2:]
+	}
+	for _, c := range loadClaims(t).Claims {
+		row := rows[c.ID]
+		if row == nil {
+			t.Errorf("%s has no row", c.ID)
+			continue
+		}
+		var want []string
+		for _, k := range c.Checks {
+			name := "`" + k.Scenario + "`"
+			if k.NotBuilt {
+				name += " (not built yet)"
+			}
+			if k.Scenario != "" && !slices.Contains(want, name) {
+				want = append(want, name)
+			}
+		}
+		if got := row[0]; got != strings.Join(want, ", ") {
+			t.Errorf("%s: the scenarios are %s, the appendix says %s", c.ID, strings.Join(want, ", "), got)
+		}
+		if built := slices.ContainsFunc(c.Checks, Check.measures); built != strings.Contains(row[1], "E3") {
+			t.Errorf("%s: measured is %v, and the command is %q", c.ID, built, row[1])
+		}
+	}
+}
