@@ -270,7 +270,11 @@ func (c *Conn) CreateTopic(ctx context.Context, topic string, partitions int32) 
 	}
 	c.out = wire.AppendCreateTopic(c.out[:0], topic, partitions)
 	if _, err := c.call(ctx, Answer{}); err != nil {
-		return fmt.Errorf("create topic %s with %d partitions: %w", topic, partitions, err)
+		s := "s"
+		if partitions == 1 {
+			s = ""
+		}
+		return fmt.Errorf("create topic %s with %d partition%s: %w", topic, partitions, s, err)
 	}
 	return nil
 }

@@ -34,6 +34,21 @@ func (s *Stream) dropAhead() {
 	s.next = s.end()
 }
 
+// tooLarge is the error of a message that is more than may be fetched. Within a
+// message anything may be taken for a size, and raising a limit is no way out.
+func (s *Stream) tooLarge() error {
+	if doubt := s.doubt(s.base); doubt != "" {
+		return s.fail("%w", &misplacedError{doubt + "what stands there is more than can be fetched: start at the offset of a message"})
+	}
+	return s.fail("message of %d bytes at offset %d exceeds fetch size of at most %d bytes: %w", s.need, s.base, s.cfg.MaxFetchBytes, ErrTooLarge)
+}
+
+// misplacedError is an [ErrTooLarge] that is perhaps none.
+type misplacedError struct{ text string }
+
+func (e *misplacedError) Error() string { return e.text }
+func (e *misplacedError) Unwrap() error { return ErrTooLarge }
+
 // fill gets bytes until there is at least one more complete message, or damage
 // for the iterator to find. It may be called again after ctx has ended.
 func (s *Stream) fill(ctx context.Context) error {
@@ -45,8 +60,7 @@ func (s *Stream) fill(ctx context.Context) error {
 	}
 	for {
 		if s.need > s.cfg.MaxFetchBytes {
-			return s.fail("%smessage of %d bytes at offset %d exceeds fetch size of at most %d bytes: %w, or start at the offset of a message",
-				s.doubt(s.base), s.need, s.base, s.cfg.MaxFetchBytes, ErrTooLarge)
+			return s.tooLarge()
 		}
 		if err := s.prepare(ctx); err != nil {
 			return err

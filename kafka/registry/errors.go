@@ -83,5 +83,8 @@ type ActiveGroupError struct {
 }
 
 func (e *ActiveGroupError) Error() string {
+	if len(e.Consumers) == 1 {
+		return fmt.Sprintf("group %s has a consumer: stop it first (it is %s)", e.Group, e.Consumers[0])
+	}
 	return fmt.Sprintf("group %s has %d consumers: stop them first (one is %s)", e.Group, len(e.Consumers), e.Consumers[0])
 }
