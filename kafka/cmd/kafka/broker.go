@@ -159,7 +159,7 @@ func checkZooKeeperFlags(fs *flagSet, cfg *broker.Config) error {
 		return usagef("--%s %v: 0 or more is wanted", zkTimeoutFlag, zk.ConnectTimeout)
 	}
 	if err := zk.Check(); err != nil {
-		return usagef("--%s: %v", zkFlag, err)
+		return usagef("--%s: %w", zkFlag, err)
 	}
 	if cfg.AdvertisedHost != "" {
 		if err := registry.CheckHost(cfg.AdvertisedHost); err != nil {
@@ -236,10 +236,10 @@ func brokerConfig(args []string, std stdio) (broker.Config, error) {
 	}
 	apply()
 	if err := checkBrokerFlags(&cfg); err != nil {
-		return cfg, err
+		return cfg, fs.nameKey(err)
 	}
 	if err := checkZooKeeperFlags(fs, &cfg); err != nil {
-		return cfg, err
+		return cfg, fs.nameKey(err)
 	}
 	if err := cfg.Check(); err != nil {
 		return cfg, usageError{err}
@@ -257,6 +257,14 @@ func checkBrokerFlags(cfg *broker.Config) error {
 	s := &cfg.Storage
 	if strings.TrimSpace(cfg.LogDir) == "" {
 		return usagef("--log-dir is missing: name the folder that the messages are to be kept in")
+	}
+	if err := checkListen("listen", cfg.Listen); err != nil {
+		return err
+	}
+	if cfg.MetricsListen != "" {
+		if err := checkListen("metrics-listen", cfg.MetricsListen); err != nil {
+			return err
+		}
 	}
 	switch {
 	case s.SegmentBytes < 1:

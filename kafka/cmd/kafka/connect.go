@@ -32,7 +32,7 @@ const (
 
 // connectFlag adds the flag for how long a connector tries.
 func (f *flagSet) connectFlag() *time.Duration {
-	return f.Duration("connect-timeout", defaultConnectTimeout, "how long to try again while nobody listens at a broker's address, 0: not at all")
+	return f.Duration("connect-timeout", defaultConnectTimeout, "how long to try again while nobody listens at a broker's address, 0: not at all; with --zk-connect also how long to wait for ZooKeeper, 1s at least, and for a broker that is registered there")
 }
 
 func newConnector(timeout time.Duration, notes io.Writer) (*connector, error) {
@@ -55,8 +55,11 @@ func (c *connector) dial(ctx context.Context, broker string) (conn *client.Conn,
 func (c *connector) try(ctx context.Context, connect func() error) error {
 	for {
 		err := connect()
-		if c == nil || !errors.Is(err, syscall.ECONNREFUSED) || !time.Now().Before(c.until) {
+		if c == nil || !errors.Is(err, syscall.ECONNREFUSED) {
 			return err
+		}
+		if !time.Now().Before(c.until) {
+			return fmt.Errorf("%w: is a broker running there? \"kafka broker\" starts one", err)
 		}
 		if !c.said && time.Since(c.begin) >= connectNoteAfter {
 			c.said = true

@@ -75,12 +75,12 @@ func runConsume(ctx context.Context, args []string, std stdio) error {
 	zk := fs.zkConnectFlag()
 	fs.StringArrayVar(&o.topics, "topic", nil, "topic; with --group it may be given several times")
 	fs.Int32Var(&o.partition, "partition", 0, "partition, without a group")
-	fs.StringVar(&o.offset, "offset", "earliest", "where to begin without a group: earliest, latest, or the offset of a message")
+	fs.StringVar(&o.offset, "offset", "earliest", "where to begin without a group: earliest (or smallest), latest (or largest), or the offset of a message")
 	fs.StringVar(&o.group, "group", "", "consumer group")
 	fs.StringVar(&o.white, "whitelist", "", "with --group: pattern of the topics to consume")
 	fs.StringVar(&o.black, "blacklist", "", "with --group: pattern of the topics not to consume, all others are")
 	fs.IntVar(&o.streams, "streams", 1, "with --group: streams that share the partitions of each topic")
-	fs.StringVar(&o.resetName, "offset-reset", "smallest", "where to go on when an offset is out of range, and where a group begins that has none: smallest, largest, fail")
+	fs.StringVar(&o.resetName, "offset-reset", "smallest", "where to go on when an offset is out of range, and where a group begins that has none: smallest (or earliest), largest (or latest), fail")
 	fs.DurationVar(&o.autoCommit, "autocommit-interval", defaultAutoCommit, "with --group: how often what was printed is committed")
 	fs.DurationVar(&o.zk.session, "zk-session-timeout", defaultSession, "with --group: how long this member may be out of touch before the others take over")
 	fs.Int64Var(&o.max, "max-messages", 0, "how many messages at most, 0 for no limit")
@@ -122,7 +122,7 @@ func runConsume(ctx context.Context, args []string, std stdio) error {
 // check reads the values of flags that are not what they say, and checks those
 // that both ways of consuming have.
 func (o *consumeOptions) check() (err error) {
-	if o.reset, err = consumer.ParseReset(o.resetName); err != nil {
+	if o.reset, err = consumer.ParseReset(endOfReset(o.resetName)); err != nil {
 		return usageError{err}
 	}
 	for i, t := range o.topics {

@@ -92,7 +92,8 @@ func (o *consumeOptions) consumeGroup(ctx context.Context, std stdio) error {
 	if err != nil {
 		return err
 	}
-	reg, err := o.zk.open(ctx)
+	o.zk.joins = true
+	reg, err := o.zk.open(ctx, std.Err)
 	if err != nil {
 		return err
 	}

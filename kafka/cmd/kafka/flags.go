@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -17,6 +18,9 @@ import (
 type flagSet struct {
 	*pflag.FlagSet
 	required []string
+	actions  []string          // of which the first argument is one; none: the command has but one
+	noFlags  map[string]string // what to write instead of flags that there are none of
+	keys     map[string]string // by flag: the key of a file that has set it, and where
 }
 
 // newFlags returns the flags of a command. The help that --help prints begins
@@ -35,6 +39,31 @@ func newFlags(std stdio, synopsis, about, examples string) *flagSet {
 // require names flags that must be given.
 func (f *flagSet) require(names ...string) { f.required = append(f.required, names...) }
 
+// oneOf names the actions of a command, of which its first argument is one.
+func (f *flagSet) oneOf(actions ...string) { f.actions = actions }
+
+// notFlag says what to write instead of a flag that there is none of, as others
+// might expect it.
+func (f *flagSet) notFlag(name, instead string) {
+	if f.noFlags == nil {
+		f.noFlags = map[string]string{}
+	}
+	f.noFlags[name] = instead
+}
+
+// action checks the first argument, before anything else is asked for.
+func (f *flagSet) action() error {
+	switch {
+	case len(f.actions) == 0 || slices.Contains(f.actions, f.Arg(0)):
+		return nil
+	case f.NArg() == 0:
+		return usagef("say what is to be done, first: %s", strings.Join(f.actions, ", "))
+	case len(f.actions) == 2:
+		return usagef("%q is neither %s nor %s", f.Arg(0), f.actions[0], f.actions[1])
+	}
+	return usagef("%q is none of %s", f.Arg(0), strings.Join(f.actions, ", "))
+}
+
 // parse parses args, of which nargs (at least min, at most max) may be other
 // than flags. Its errors are usage errors.
 func (f *flagSet) parse(args []string, min, max int) error {
@@ -42,7 +71,14 @@ func (f *flagSet) parse(args []string, min, max int) error {
 		if errors.Is(err, pflag.ErrHelp) {
 			return err
 		}
+		var unknown *pflag.NotExistError
+		if errors.As(err, &unknown) && f.noFlags[unknown.GetSpecifiedName()] != "" {
+			return usagef("%w: %s", err, f.noFlags[unknown.GetSpecifiedName()])
+		}
 		return usageError{err}
+	}
+	if err := f.action(); err != nil {
+		return err
 	}
 	for _, name := range f.required {
 		if !f.Changed(name) {
@@ -51,7 +87,7 @@ func (f *flagSet) parse(args []string, min, max int) error {
 	}
 	switch n := f.NArg(); {
 	case n < min:
-		return usagef("an argument is missing")
+		return usagef("%s: an argument is missing, see \"Usage\" in the help", strings.Join(f.Args(), " "))
 	case n > max:
 		return usagef("unexpected argument %q%s", f.Arg(max), f.switchHint(args, f.Arg(max)))
 	}
@@ -94,6 +130,43 @@ func brokerList(value string) ([]string, error) {
 		brokers = append(brokers, b)
 	}
 	return brokers, nil
+}
+
+// checkListen checks the value of a flag for an address to serve on. No host
+// stands for all interfaces, port 0 for a free one.
+func checkListen(flag, value string) error {
+	_, port, err := net.SplitHostPort(value)
+	if err != nil {
+		return usagef("--%s: %q is not HOST:PORT, such as 127.0.0.1:9092", flag, value)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return usagef("--%s: port %q of %q is not a number from 0 to 65535", flag, port, value)
+	}
+	return nil
+}
+
+// Both ends of a log have two names in Kafka 0.7: those of a reset are smallest and
+// largest, those of a time earliest and latest. Either is taken for the other.
+var endsOfLog = [][2]string{{"earliest", "smallest"}, {"latest", "largest"}}
+
+// endOfTime returns value with the name that a time has for an end.
+func endOfTime(value string) string {
+	for _, end := range endsOfLog {
+		if value == end[1] {
+			return end[0]
+		}
+	}
+	return value
+}
+
+// endOfReset returns value with the name that a reset has for an end.
+func endOfReset(value string) string {
+	for _, end := range endsOfLog {
+		if value == end[0] {
+			return end[1]
+		}
+	}
+	return value
 }
 
 // byteSize is a flag for a number of bytes: 1000, 64KiB, 1GiB, 10MB.
@@ -140,6 +213,14 @@ func (f *flagSet) sizeFlag(name string, def int64, usage string) *byteSize {
 	b := byteSize(def)
 	f.Var(&b, name, usage)
 	return &b
+}
+
+// count writes a number of things: "1 message", "2 messages".
+func count[N int | int32 | int64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // writeJSON writes v as one line of JSON.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"kafkalab/kafka/registry"
-	"kafkalab/kafka/wire"
 )
 
 // endPoll is how often a member that is to end looks how far the others are, and
@@ -55,7 +54,7 @@ func (e *groupEnd) find(ctx context.Context, sub registry.Subscription) (err err
 	}
 	for _, t := range sub.Topics() {
 		if !found[t] {
-			return fmt.Errorf("topic %q: %w at any of the %d brokers registered in ZooKeeper", t, wire.CodeNoSuchTopic, len(e.brokers))
+			return noTopicAtAll(t, len(e.brokers))
 		}
 	}
 	if len(found) == 0 {

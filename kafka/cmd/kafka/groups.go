@@ -53,13 +53,15 @@ func runGroups(ctx context.Context, args []string, std stdio) error {
 	fs := newFlags(std, "kafka groups list|describe GROUP…|reset GROUP --to WHERE|delete GROUP… --zk-connect HOST:PORT,…/PATH", groupsAbout, groupsExamples)
 	a := groupsAction{out: std.Out, notes: std.Err}
 	zk := fs.zkConnectFlag()
-	to := fs.String("to", "", "reset: smallest, largest, an offset, or a time (RFC 3339)")
+	to := fs.String("to", "", "reset: smallest (or earliest), largest (or latest), an offset, or a time (RFC 3339)")
 	r := groupReset{}
 	fs.StringArrayVar(&r.topics, "topic", nil, "reset: a topic, may be given several times; otherwise all of the group")
 	fs.BoolVar(&r.dryRun, "dry-run", false, "reset: change nothing")
 	fs.BoolVar(&r.force, "force", false, "reset: also while the group has members")
 	fs.BoolVar(&a.json, "json", false, "print JSON, one object a line")
 	connectTimeout := fs.connectFlag()
+	fs.oneOf("list", "describe", "reset", "delete")
+	fs.notFlag("group", "groups are named as arguments, as in \"kafka groups describe g\"")
 	fs.require(zkFlag)
 	if err := fs.parse(args, 1, 1<<15); err != nil {
 		return err
@@ -84,10 +86,13 @@ func runGroups(ctx context.Context, args []string, std stdio) error {
 	if a.connect, err = newConnector(*connectTimeout, std.Err); err != nil {
 		return err
 	}
-	if a.reg, err = a.zk.open(ctx); err != nil {
+	if a.reg, err = a.zk.open(ctx, std.Err); err != nil {
 		return err
 	}
 	defer closeRegistry(a.reg, std.Err)
+	if err := a.zk.mustHaveRoot(ctx, a.reg); err != nil {
+		return err
+	}
 	return do(ctx, a)
 }
 
@@ -106,8 +111,6 @@ func (a groupsAction) action(name string, r *groupReset) (do func(context.Contex
 		return nil, usagef("list takes no group, and %q is given: describe shows one", a.groups[0])
 	case name == "list":
 		return func(ctx context.Context, a groupsAction) error { return a.list(ctx) }, nil
-	case name != "describe" && name != "reset" && name != "delete":
-		return nil, usagef("%q is none of list, describe, reset, delete", name)
 	case n == 0:
 		return nil, usagef("%s: name a group", name)
 	case name == "describe":
@@ -135,7 +138,12 @@ func (a groupsAction) each(ctx context.Context, do func(ctx context.Context, gro
 			errs = append(errs, fmt.Errorf("no group %q in ZooKeeper at %s: \"kafka groups list\" names those that are there", g, a.zk.servers))
 			continue
 		}
-		if err := do(ctx, g); err != nil {
+		err := do(ctx, g)
+		var active *registry.ActiveGroupError
+		switch {
+		case errors.As(err, &active): // which names the group
+			errs = append(errs, err)
+		case err != nil:
 			errs = append(errs, fmt.Errorf("group %s: %w", g, err))
 		}
 	}

@@ -38,7 +38,7 @@ func (r *groupReset) parse(to string) error {
 		}
 	}
 	r.offset = -1
-	switch to {
+	switch endOfReset(to) {
 	case "":
 		return usagef("reset: --to is missing: smallest, largest, an offset or a time")
 	case "smallest":
@@ -110,8 +110,12 @@ func (r *groupReset) refuse(ctx context.Context, a groupsAction, group string) e
 	if n == 0 || r.force || r.dryRun {
 		return nil
 	}
-	return fmt.Errorf("it has %d live members (%s): they would go on where they are: end them first, or use --force",
-		n, strings.Join(slices.Sorted(maps.Keys(members)), ", "))
+	goOn, end := "they would go on where they are", "end them first"
+	if n == 1 {
+		goOn, end = "it would go on where it is", "end it first"
+	}
+	return fmt.Errorf("it has %s (%s): %s: %s, or use --force",
+		count(n, "live member"), strings.Join(slices.Sorted(maps.Keys(members)), ", "), goOn, end)
 }
 
 // find returns the changes.

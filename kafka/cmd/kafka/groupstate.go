@@ -297,8 +297,17 @@ func (g *groupState) notes() (notes []string) {
 		notes = append(notes, fmt.Sprintf("group %s: %s: %s", g.Group, what, strings.Join(names, ", ")))
 	}
 	if len(g.Members) > 0 {
-		tell(unowned, fmt.Sprintf("%d of %d partitions have no owner", len(unowned), len(g.Partitions)))
+		tell(unowned, ofAll(len(unowned), len(g.Partitions), "has no owner", "have no owner"))
 	}
-	tell(away, fmt.Sprintf("%d of %d partitions are at brokers that are not registered", len(away), len(g.Partitions)))
+	tell(away, ofAll(len(away), len(g.Partitions), "is at a broker that is not registered", "are at brokers that are not registered"))
 	return notes
+}
+
+// ofAll says what is with some of all partitions.
+func ofAll(some, all int, isOne, areMore string) string {
+	what := areMore
+	if some == 1 {
+		what = isOne
+	}
+	return fmt.Sprintf("%d of %s %s", some, count(all, "partition"), what)
 }

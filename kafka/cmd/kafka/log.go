@@ -76,6 +76,7 @@ func runLog(ctx context.Context, args []string, std stdio) error {
 	fs.BoolVar(&r.AcceptGaps, "accept-gap", false, "repair: put fillers in place of missing segments")
 	limit := fs.sizeFlag("max-decompressed-size", message.DefaultMaxDecompressed, "what a compressed message may hold; one with more is not looked into")
 	asJSON := fs.Bool("json", false, "print JSON, one object a line")
+	fs.oneOf("dump", "verify", "repair")
 	if err := fs.parse(args, 2, 2); err != nil {
 		return err
 	}
@@ -103,10 +104,8 @@ func runLog(ctx context.Context, args []string, std stdio) error {
 		return dumpLog(ctx, path, std.Out, walk, d)
 	case "verify":
 		return verifyLog(ctx, path, std.Out, walk, *asJSON)
-	case "repair":
-		return repairLog(ctx, path, std.Out, r, *asJSON)
 	}
-	return usagef("%q is none of dump, verify, repair", action)
+	return repairLog(ctx, path, std.Out, r, *asJSON)
 }
 
 type dumpOptions struct {

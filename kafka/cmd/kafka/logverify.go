@@ -184,7 +184,7 @@ func verifiedText(w io.Writer, r storage.Report) error {
 	if r.Running {
 		fmt.Fprintf(w, "a broker is running on it: what it was just writing is not counted\n")
 	}
-	_, err := fmt.Fprintf(w, "%d messages, %d bytes, %d segments, %d partitions\n", messages, bytes, segments, len(r.Partitions))
+	_, err := fmt.Fprintf(w, "%s, %s, %s, %s\n", count(messages, "message"), count(bytes, "byte"), count(segments, "segment"), count(len(r.Partitions), "partition"))
 	return err
 }
 
@@ -206,7 +206,7 @@ func logName(topic string, partition int32, path string) string {
 }
 
 func contents(s storage.SegmentReport) string {
-	text := fmt.Sprintf("%d messages", s.Messages)
+	text := count(s.Messages, "message")
 	if s.Entries != s.Messages {
 		text += fmt.Sprintf(" in %d entries", s.Entries)
 	}

@@ -32,6 +32,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -78,8 +79,15 @@ func realMain(ctx context.Context, args []string, std stdio) int {
 		usage(std.Err)
 		return 2
 	}
-	if args[0] == "--help" || args[0] == "-h" || args[0] == "help" {
-		usage(std.Out)
+	switch args[0] {
+	case "--help", "-h", "help":
+		if len(args) == 1 || strings.HasPrefix(args[1], "-") {
+			usage(std.Out)
+			return 0
+		}
+		args = []string{args[1], "--help"}
+	case "--version", "version":
+		fmt.Fprintln(std.Out, versionText())
 		return 0
 	}
 	for _, c := range commands() {
@@ -122,5 +130,7 @@ Example, two brokers and a consumer group:
   echo hello | kafka produce --zk-connect 127.0.0.1:2181 --topic clicks
   kafka consume --zk-connect 127.0.0.1:2181 --group g --topic clicks --exit-at-end
   kafka groups describe g --zk-connect 127.0.0.1:2181
+
+"kafka help COMMAND" shows the flags of one, "kafka version" what this program was built from.
 `)
 }

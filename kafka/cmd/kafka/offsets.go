@@ -35,7 +35,7 @@ partition.`,
 	zk := fs.zkConnectFlag()
 	topic := fs.String("topic", "", "topic")
 	partition := fs.Int32("partition", 0, "partition")
-	when := fs.String("time", "latest", "latest, earliest, a time (RFC 3339), or milliseconds since the epoch")
+	when := fs.String("time", "latest", "latest (or largest), earliest (or smallest), a time (RFC 3339), or milliseconds since the epoch")
 	max := fs.Int32("max", 1, "how many offsets at most")
 	asJSON := fs.Bool("json", false, "print JSON, one object for each broker")
 	connectTimeout := fs.connectFlag()
@@ -82,7 +82,7 @@ func offsetsBrokers(ctx context.Context, list string, z zkOptions, std stdio) ([
 	if z.servers == "" {
 		return brokerList(list)
 	}
-	reg, err := z.open(ctx)
+	reg, err := z.open(ctx, std.Err)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func (q offsetsQuery) check(broker string, states []wire.TopicState) error {
 
 // offsetsTime reads the value of --time as an Offsets request wants it.
 func offsetsTime(s string) (int64, error) {
-	switch s {
+	switch endOfTime(s) {
 	case "latest":
 		return wire.TimeLatest, nil
 	case "earliest":
@@ -220,7 +220,7 @@ func offsetsTime(s string) (int64, error) {
 
 // startOffset reads the value of --offset of consume.
 func startOffset(s string) (int64, error) {
-	switch s {
+	switch endOfTime(s) {
 	case "earliest":
 		return wire.TimeEarliest, nil
 	case "latest":

@@ -143,7 +143,7 @@ func perfFlagSet(std stdio, o *perfOptions, v *perfValues) *flagSet {
 	fs.StringVar(&v.payload, "payload", "random", "produce: random bytes, which do not compress, or text, which does")
 	fs.StringVar(&o.group, "group", "", "consume, with --zk-connect: the group; without it one of its own, deleted afterwards")
 	fs.IntVar(&o.consumers, "consumers", 1, "consume: how many consumers, each with connections of its own, and each reading all; of a group: streams, which share all")
-	fs.StringVar(&v.offset, "offset", "earliest", "consume, with --broker-list: where to begin: earliest, latest, or the offset of a message")
+	fs.StringVar(&v.offset, "offset", "earliest", "consume, with --broker-list: where to begin: earliest (or smallest), latest (or largest), or the offset of a message")
 	fs.BoolVar(&o.follow, "follow", false, "consume: wait for more at the end of the log, until --messages, --idle-timeout or an interrupt")
 	fs.DurationVar(&o.idleTimeout, "idle-timeout", 10*time.Second, "consume: with --follow, end when no message came for so long; 0: never")
 	v.fetchSize = fs.sizeFlag("fetch-size", consumer.DefaultFetchBytes, "consume: how much to ask for at once")
@@ -156,6 +156,7 @@ func runPerf(ctx context.Context, args []string, std stdio) error {
 	fs := perfFlagSet(std, &o, &v)
 	asJSON := fs.Bool("json", false, "print JSON")
 	connectTimeout := fs.connectFlag()
+	fs.oneOf("produce", "consume")
 	fs.require("topic")
 	if err := fs.parse(args, 1, 1); err != nil {
 		return err
@@ -164,9 +165,6 @@ func runPerf(ctx context.Context, args []string, std stdio) error {
 		return err
 	}
 	work := fs.Arg(0)
-	if work != "produce" && work != "consume" {
-		return usagef("%q is neither produce nor consume", work)
-	}
 	for name, of := range perfFlags {
 		if fs.Changed(name) && work != of {
 			return usagef("--%s is for %s", name, of)
@@ -289,8 +287,8 @@ func printPerf(out io.Writer, r *perfResult, asJSON bool) error {
 	if asJSON {
 		return writeJSON(out, r)
 	}
-	_, err := fmt.Fprintf(out, "%d messages, %d bytes of log in %.3f s: %.0f messages/s, %.1f MB/s\n",
-		r.Messages, r.Bytes, r.Seconds, r.MessagesPerSecond, r.MBPerSecond)
+	_, err := fmt.Fprintf(out, "%s, %d bytes of log in %.3f s: %.0f messages/s, %.1f MB/s\n",
+		count(r.Messages, "message"), r.Bytes, r.Seconds, r.MessagesPerSecond, r.MBPerSecond)
 	if k := r.perfRate; k != nil && err == nil {
 		_, err = fmt.Fprintf(out, "rate: %.0f messages/s of %.0f wanted\n", k.Achieved, k.Wanted)
 		if k.Missed && err == nil {

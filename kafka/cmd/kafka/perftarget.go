@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -30,7 +29,7 @@ func (o *perfOptions) open(ctx context.Context) (*perfTarget, error) {
 		t.conn, err = o.connect.dial(ctx, o.broker)
 		return t, err
 	}
-	if t.reg, err = o.zk.open(ctx); err != nil {
+	if t.reg, err = o.zk.open(ctx, o.noteTo()); err != nil {
 		return nil, err
 	}
 	if t.brokers, err = o.zk.liveBrokers(ctx, t.reg, o.noteTo()); err != nil {
@@ -67,7 +66,7 @@ func (t *perfTarget) partitions(ctx context.Context) ([]wire.TopicState, error) 
 		return nil, err
 	}
 	if len(states) == 0 {
-		return nil, fmt.Errorf("topic %q: %w at any of the %d brokers registered in ZooKeeper", t.o.topic, wire.CodeNoSuchTopic, len(t.brokers))
+		return nil, noTopicAtAll(t.o.topic, len(t.brokers))
 	}
 	return slices.Collect(maps.Values(states)), nil
 }

@@ -100,6 +100,9 @@ func runProduce(ctx context.Context, args []string, std stdio) error {
 	if o.connect, err = newConnector(*connectTimeout, std.Err); err != nil {
 		return err
 	}
+	if o.cfg.Acks == producer.AcksNone && *o.maxSize > producer.DefaultMaxMessageBytes {
+		fmt.Fprintf(std.Err, "a broker takes messages of up to %d bytes unless its own --max-message-size is more, and drops larger ones without a word: --acks makes it answer\n", producer.DefaultMaxMessageBytes)
+	}
 	if *zk == "" {
 		if err := fs.refuse("it is for --zk-connect: brokers of a list take no keys", "key-separator"); err != nil {
 			return err
@@ -166,12 +169,37 @@ func (o *produceOptions) toBroker(ctx context.Context, std stdio) (err error) {
 	}
 	send := func(lines [][]byte) (int, error) {
 		err := p.Send(ctx, o.topic, pick(), lines...)
-		return taken(err), err
+		return taken(err), o.withRange(ctx, err)
 	}
 	err = produceLines(ctx, send, newLineBatches(std.In, o.cfg.BatchMessages, o.longestLine()))
 	closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	return errors.Join(err, p.Close(closeCtx))
+	return errors.Join(err, o.withRange(closeCtx, p.Close(closeCtx)))
+}
+
+// withRange adds to the error of a partition that a broker does not have which ones
+// it has. Where they are several the one that has refused it is not known, and all
+// are named.
+func (o *produceOptions) withRange(ctx context.Context, err error) error {
+	if !errors.Is(err, wire.CodeWrongPartition) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	for _, b := range o.cfg.Brokers {
+		n, askErr := partitionCount(ctx, b, o.topic)
+		switch {
+		case errors.Is(askErr, wire.CodeNoSuchTopic):
+			err = fmt.Errorf("%w: %s has no topic %q yet, and makes one with its --num-partitions", err, b, o.topic)
+		case askErr != nil:
+			continue // it cannot say
+		case n == 1:
+			err = fmt.Errorf("%w: topic %q has 0 alone at %s", err, o.topic, b)
+		default:
+			err = fmt.Errorf("%w: topic %q has 0 up to %d at %s", err, o.topic, n-1, b)
+		}
+	}
+	return err
 }
 
 // askTimeout bounds how long the brokers are asked for the partitions of a topic.

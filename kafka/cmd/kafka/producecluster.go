@@ -11,7 +11,7 @@ import (
 
 // toCluster publishes to all brokers that are registered in ZooKeeper.
 func (o *produceOptions) toCluster(ctx context.Context, std stdio) error {
-	reg, err := o.zk.open(ctx)
+	reg, err := o.zk.open(ctx, std.Err)
 	if err != nil {
 		return err
 	}

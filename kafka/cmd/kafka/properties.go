@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"kafkalab/kafka/coord"
 	"kafkalab/kafka/registry"
 	"kafkalab/kafka/storage"
@@ -262,13 +264,32 @@ func applyProperties(fs *flagSet, path string) ([]note, error) {
 	if err != nil {
 		return nil, usagef("--config: %s: %v", path, err)
 	}
+	for flag, key := range fs.keys {
+		fs.keys[flag] = fmt.Sprintf("--config: %s: %s", path, key)
+	}
 	return notes, nil
+}
+
+// nameKey names in an error of a flag the key that has set it, if one has: the flag
+// was given by nobody.
+func (f *flagSet) nameKey(err error) error {
+	var usage usageError
+	if !errors.As(err, &usage) {
+		return err
+	}
+	for flag, key := range f.keys {
+		if rest, ok := strings.CutPrefix(err.Error(), "--"+flag); ok && strings.HasPrefix(strings.TrimPrefix(rest, ":"), " ") {
+			return usagef("%s%s", key, rest)
+		}
+	}
+	return err
 }
 
 // setFlags sets the flags that keys stand for. One that was given on the command
 // line wins over the whole value of its keys, also where that is a map; but what
 // a key says is checked all the same.
 func setFlags(fs *flagSet, values map[string]propertyValue) (notes []note, err error) {
+	fs.keys = map[string]string{}
 	given := map[string]bool{}
 	for _, p := range serverProperties {
 		given[p.flag] = p.flag != "" && fs.Changed(p.flag)
@@ -293,6 +314,11 @@ func setFlags(fs *flagSet, values map[string]propertyValue) (notes []note, err e
 			notes = append(notes, note{p.key, notRegistered})
 		case p.flag != "" && !given[p.flag]:
 			err = fs.Set(p.flag, value)
+			var invalid *pflag.InvalidValueError // it names the flag
+			if errors.As(err, &invalid) {
+				err = invalid.Unwrap()
+			}
+			fs.keys[p.flag] = fmt.Sprintf("line %d: %s", v.line, p.key)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %s: %w", v.line, p.key, err)

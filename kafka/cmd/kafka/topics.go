@@ -46,6 +46,8 @@ func runTopics(ctx context.Context, args []string, std stdio) error {
 	partitions := fs.Int32("partitions", 1, "create: partitions of the topic at each broker")
 	fs.BoolVar(&a.json, "json", false, "print JSON, one object a line")
 	connectTimeout := fs.connectFlag()
+	fs.oneOf("list", "describe", "create", "delete")
+	fs.notFlag("topic", "topics are named as arguments, as in \"kafka topics describe t\"")
 	if err := fs.parse(args, 1, 1<<15); err != nil {
 		return err
 	}
@@ -76,7 +78,7 @@ func runTopics(ctx context.Context, args []string, std stdio) error {
 		return a.do(ctx, action, *partitions)
 	}
 	z := zkOptions{servers: *zk, connect: *connectTimeout}
-	reg, err := z.open(ctx)
+	reg, err := z.open(ctx, std.Err)
 	if err != nil {
 		return err
 	}
@@ -107,9 +109,6 @@ func (a topicsAction) check(action string) error {
 		if len(a.topics) == 0 {
 			return usagef("%s: name a topic", action)
 		}
-	case "describe":
-	default:
-		return usagef("%q is none of list, describe, create, delete", action)
 	}
 	for i, t := range a.topics {
 		if err := message.CheckTopic(t); err != nil {
@@ -181,14 +180,27 @@ func (a topicsAction) create(ctx context.Context, partitions int32) error {
 		var errs []error
 		for _, t := range a.topics {
 			err := c.CreateTopic(ctx, t, partitions)
-			if err == nil {
+			switch {
+			case err == nil:
 				a.cluster.awaits(t, c.Addr())
+			case errors.Is(err, wire.CodeTopicExists):
+				err = withPartitions(ctx, c, t, err)
 			}
 			errs = append(errs, a.changed(changedTopic{Broker: c.Addr(), Topic: t, Created: true, Partitions: partitions}, err))
 		}
 		return errors.Join(errs...)
 	})
 	return errors.Join(err, a.cluster.awaitRegistered(ctx))
+}
+
+// withPartitions adds to an error of a broker that has a topic how many partitions
+// that has there.
+func withPartitions(ctx context.Context, c *client.Conn, topic string, err error) error {
+	states, askErr := c.Topics(ctx, topic)
+	if askErr != nil || len(states) == 0 {
+		return err // it was deleted meanwhile, or the connection is the next to fail
+	}
+	return fmt.Errorf("%w, with %s", err, count(len(states), "partition"))
 }
 
 // delete removes the topics wherever they are. That a broker does not have one is

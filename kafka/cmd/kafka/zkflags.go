@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"kafkalab/kafka/coord"
@@ -53,10 +54,11 @@ type zkOptions struct {
 	servers string
 	session time.Duration // time-out of the session, 0: the default
 	connect time.Duration // how long to try
+	joins   bool          // the command makes nodes of its own: that of the root too, if it is missing
 }
 
 func (z zkOptions) config() coord.Config {
-	return coord.Config{Servers: z.servers, SessionTimeout: z.session, ConnectTimeout: max(z.connect, leastZKConnect)}
+	return coord.Config{Servers: z.servers, SessionTimeout: z.session, ConnectTimeout: max(z.connect, leastZKConnect), LeaveRoot: !z.joins}
 }
 
 // check returns a usage error when the options make no sense.
@@ -68,21 +70,63 @@ func (z zkOptions) check() error {
 		return usagef("--zk-session-timeout %v: more than 0 is wanted", z.session)
 	}
 	if err := z.config().Check(); err != nil {
-		return usagef("--zk-connect %q: %w", z.servers, err)
+		return usagef("--zk-connect: %w", err)
 	}
 	return nil
 }
 
-// open connects to ZooKeeper. The registry is to be closed with closeRegistry.
-func (z zkOptions) open(ctx context.Context) (*registry.Registry, error) {
+// open connects to ZooKeeper, and tells when that takes long. The registry is to be
+// closed with closeRegistry.
+func (z zkOptions) open(ctx context.Context, notes io.Writer) (*registry.Registry, error) {
 	if err := z.check(); err != nil {
 		return nil, err
 	}
-	c, err := coord.Connect(ctx, z.config())
-	if err != nil {
-		return nil, fmt.Errorf("ZooKeeper at %s: %w (for a first try, \"kafka zookeeper\" starts one)", z.servers, err)
+	cfg := z.config()
+	connecting := make(chan struct{})
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		select {
+		case <-time.After(connectNoteAfter):
+			if cfg.ConnectTimeout > connectNoteAfter {
+				fmt.Fprintf(notes, "ZooKeeper at %s is not reached; trying again for %v in all\n", z.servers, cfg.ConnectTimeout)
+			}
+		case <-connecting:
+		}
+	}()
+	c, err := coord.Connect(ctx, cfg)
+	close(connecting)
+	<-told
+	switch {
+	case errors.Is(err, coord.ErrUnavailable):
+		return nil, fmt.Errorf("%w: is ZooKeeper running there? For a first try \"kafka zookeeper\" starts one", err)
+	case err != nil:
+		return nil, err
 	}
 	return registry.New(c), nil
+}
+
+// mustHaveRoot returns an error if there is nothing at all below the path of
+// ZooKeeper that is given, as when it is mistyped.
+func (z zkOptions) mustHaveRoot(ctx context.Context, r *registry.Registry) error {
+	if _, exists, err := r.Client().Exists(ctx, "/"); err != nil || exists {
+		return err
+	}
+	return fmt.Errorf("ZooKeeper has no node %s: no broker was ever registered at %s", z.servers[strings.IndexByte(z.servers, '/'):], z.servers)
+}
+
+// noBroker is the error where no broker is registered.
+func (z zkOptions) noBroker() error {
+	return fmt.Errorf("no broker is registered in ZooKeeper at %s: start one with \"kafka broker --zk-connect %s\"", z.servers, z.servers)
+}
+
+// noTopicAtAll is the error of a topic that none of so many brokers has.
+func noTopicAtAll(topic string, brokers int) error {
+	where := fmt.Sprintf("any of the %d brokers", brokers)
+	if brokers == 1 {
+		where = "the one broker"
+	}
+	return fmt.Errorf("topic %q: %w at %s registered in ZooKeeper", topic, wire.CodeNoSuchTopic, where)
 }
 
 // closeRegistry ends the session. That it did not end cleanly changes nothing of
@@ -116,7 +160,7 @@ func (z zkOptions) liveBrokers(ctx context.Context, r *registry.Registry, notes 
 			return brokers, nil
 		}
 		if !time.Now().Before(until) {
-			return nil, fmt.Errorf("no broker is registered in ZooKeeper at %s: start one with \"kafka broker --zk-connect %s\"", z.servers, z.servers)
+			return nil, z.noBroker()
 		}
 		select {
 		case <-time.After(connectInterval):

@@ -90,6 +90,9 @@ func zookeeperConfig(args []string, std stdio) (zkserver.Config, error) {
 	case cfg.MaxConnections == 0:
 		cfg.MaxConnections = -1
 	}
+	if err := checkListen("listen", cfg.Listen); err != nil {
+		return cfg, err
+	}
 	if cfg.MaxRequestBytes == 0 {
 		return cfg, usagef("--max-request-size 0: at least 1KiB is wanted")
 	}
