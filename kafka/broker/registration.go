@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,9 +57,9 @@ type registration struct {
 	watches  map[string]*registry.Watch // on the nodes of topics; only run touches it
 }
 
-// register connects to ZooKeeper and registers the broker, if it is to be. It
-// returns when that is done.
-func (s *Server) register(ctx context.Context) error {
+// connectZooKeeper waits for a session with ZooKeeper, if the broker is to be
+// registered there.
+func (s *Server) connectZooKeeper(ctx context.Context) error {
 	if s.cfg.ZooKeeper.Servers == "" {
 		return nil
 	}
@@ -72,7 +73,7 @@ func (s *Server) register(ctx context.Context) error {
 	}
 	g := &registration{
 		srv: s, log: s.log,
-		broker:   registry.Broker{ID: s.cfg.ID, Host: host, Port: s.listener.Addr().(*net.TCPAddr).Port},
+		broker:   registry.Broker{ID: s.cfg.ID, Host: host},
 		creators: creatorFile{fs: s.logs.Config().FS, dir: s.cfg.LogDir},
 		ended:    make(chan struct{}), first: make(chan error, 1),
 		topics: make(chan struct{}, 1), gone: make(chan struct{}, 1),
@@ -83,16 +84,28 @@ func (s *Server) register(ctx context.Context) error {
 		return err
 	}
 	s.registration.Store(g) // /healthz tells what the start waits for
+	s.log.Info(fmt.Sprintf("waiting for ZooKeeper at %s, up to %v", zk.Servers, cmp.Or(zk.ConnectTimeout, zk.SessionTimeout, coord.DefaultSessionTimeout)))
 	client, err := coord.Connect(ctx, zk)
 	if err != nil {
 		return fmt.Errorf("register broker %d in ZooKeeper: %w: start ZooKeeper, or name another one with --zk-connect, or leave that out to run without", s.cfg.ID, err)
 	}
-	var life context.Context
-	life, g.cancel = context.WithCancel(context.Background())
 	s.warnOfLoopback(ctx, host)
 	g.mu.Lock()
 	g.client, g.registry = client, registry.New(client)
 	g.mu.Unlock()
+	return nil
+}
+
+// register registers the broker, which serves by now, if it is to be. It returns
+// when that is done.
+func (s *Server) register(ctx context.Context) (err error) {
+	g := s.registration.Load()
+	if g == nil {
+		return nil
+	}
+	g.broker.Port = s.listener.Addr().(*net.TCPAddr).Port
+	var life context.Context
+	life, g.cancel = context.WithCancel(context.Background())
 	go g.run(life)
 	limit := time.NewTimer(registerLimit)
 	defer limit.Stop()
@@ -150,8 +163,10 @@ func (g *registration) close() error {
 	if client == nil {
 		return nil
 	}
-	g.cancel()
-	<-g.ended
+	if g.cancel != nil { // it came to be registered
+		g.cancel()
+		<-g.ended
+	}
 	if err := client.Close(); err != nil {
 		return fmt.Errorf("registration in ZooKeeper: %w", err)
 	}
@@ -165,6 +180,9 @@ func (g *registration) run(ctx context.Context) {
 	watch := g.registry.WatchBroker(g.broker.ID, g.look)
 	defer watch.Close()
 	defer g.unwatchTopics()
+	var contact sync.WaitGroup
+	defer contact.Wait()
+	contact.Go(func() { g.watchContact(ctx) })
 	for ctx.Err() == nil {
 		session, err := g.client.Session(ctx)
 		if err != nil {

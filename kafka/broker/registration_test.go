@@ -377,7 +377,8 @@ func TestZooKeeperAway(t *testing.T) {
 	zktest.EachShared(t, func(t *testing.T, c *zktest.Cluster) {
 		o := observe(t, c)
 		line := c.NewLine()
-		b := kafkatest.Start(t, kafkatest.WithID(1), kafkatest.WithZooKeeper(line.Connect()), withTimeout(20*time.Second))
+		var log sharedBuffer
+		b := kafkatest.Start(t, kafkatest.WithID(1), kafkatest.WithZooKeeper(line.Connect()), withTimeout(20*time.Second), withLog(&log))
 		create(t, b, "deleted", 2)
 		o.awaitTopics(1, "map[deleted:2]")
 		line.Freeze()
@@ -391,14 +392,16 @@ func TestZooKeeperAway(t *testing.T) {
 			return len(topics) == 20 && topics["deleted"] == 0
 		})
 
-		// It ends within bounds also while ZooKeeper does not answer, and says what
-		// was not done.
+		// It ends within bounds, and cleanly, also while ZooKeeper does not answer, and
+		// says what was not done.
 		line.Freeze()
-		b.MayStopBadly = true
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		if err := b.Close(ctx); err == nil || ctx.Err() != nil {
+		if err := b.Close(ctx); err != nil || ctx.Err() != nil {
 			t.Errorf("stop: %v, %v", err, ctx.Err())
+		}
+		if text := log.String(); !strings.Contains(text, "the session with ZooKeeper could not be ended") || strings.Contains(text, "level=ERROR") {
+			t.Errorf("its log: %s", text)
 		}
 	})
 }

@@ -109,10 +109,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.checkFileLimit()
-	s.tasks.Add(1)
-	go s.accept()
-	s.start.took.Store(int64(max(time.Since(s.start.began), 1)))
-	if err := s.register(ctx); err != nil {
+	if err := s.serve(ctx); err != nil {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*maxGrace)
 		defer cancel()
 		return nil, errors.Join(err, s.Close(stop))
@@ -133,13 +130,46 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.cfg.Storage = s.logs.Config()
 	s.opened.Store(s.logs)
 	s.tellOpened()
+	// That the address cannot be had is told now, and not after ZooKeeper has been
+	// waited for.
+	l, err := s.listen(ctx)
+	if err == nil && s.cfg.ZooKeeper.Servers != "" {
+		err = l.Close()
+		l = nil
+	}
+	if err != nil {
+		return errors.Join(err, s.logs.Close(ctx))
+	}
+	s.listener = l
+	return nil
+}
+
+// serve serves clients, in the order of Kafka 0.7: first there is a session with
+// ZooKeeper, then clients are served, then the id is registered. So a broker that
+// does not find its ZooKeeper has taken nothing from anybody, and one that is
+// registered serves.
+func (s *Server) serve(ctx context.Context) (err error) {
+	if err := s.connectZooKeeper(ctx); err != nil {
+		return err
+	}
+	if s.listener == nil {
+		if s.listener, err = s.listen(ctx); err != nil {
+			return err
+		}
+	}
+	s.tasks.Add(1)
+	go s.accept()
+	s.start.took.Store(int64(max(time.Since(s.start.began), 1)))
+	return s.register(ctx)
+}
+
+func (s *Server) listen(ctx context.Context) (*net.TCPListener, error) {
 	listen := net.ListenConfig{Control: s.setBuffers}
 	l, err := listen.Listen(ctx, "tcp", s.cfg.Listen)
 	if err != nil {
-		return errors.Join(listenError("clients", "--listen", err), s.logs.Close(ctx))
+		return nil, listenError("clients", "--listen", err)
 	}
-	s.listener = l.(*net.TCPListener)
-	return nil
+	return l.(*net.TCPListener), nil
 }
 
 // listenError says what to do when an address cannot be had.
@@ -219,7 +249,8 @@ func (s *Server) fail(err error) {
 // that have arrived, sends their answers, and closes the log folder with
 // everything flushed. Half of the time that ctx leaves, and at most 5 s, is for
 // the connections; those that are not through then are cut off, and the error
-// says how many.
+// says how many. That the session could not be ended, as ZooKeeper is away, is
+// logged and no error: ZooKeeper ends it after its time-out.
 // Further calls wait for the first one and return its result.
 func (s *Server) Close(ctx context.Context) error {
 	s.closeOnce.Do(func() {
@@ -253,12 +284,19 @@ func (s *Server) shutDown(ctx context.Context) error {
 	s.mu.Unlock()
 
 	var errs []error
-	errs = append(errs, s.listener.Close(), s.closeConns(ctx, grace))
+	if s.listener != nil {
+		errs = append(errs, s.listener.Close())
+	}
+	errs = append(errs, s.closeConns(ctx, grace))
 	s.tasks.Wait()
 	if err := s.logs.Close(ctx); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, unregistered(), s.closeWeb())
+	if err := unregistered(); err != nil {
+		s.log.Warn("the session with ZooKeeper could not be ended: the broker stays registered there until its time-out",
+			"broker_id", s.cfg.ID, "zookeeper", s.cfg.ZooKeeper.Servers, "error", err)
+	}
+	errs = append(errs, s.closeWeb())
 	err := errors.Join(errs...)
 	if err != nil {
 		s.log.Error("broker did not stop cleanly", "error", err)
