@@ -50,7 +50,11 @@ func (m *page) head() {
 	m.line("## Claims\n")
 	m.line("| claim | statement, in our words | measured | verdict |\n|---|---|---|---|")
 	for _, c := range m.report.Claims {
-		m.line("| [%s](#%s) | %s (%s) | %s | **%s** |", c.ID, strings.ToLower(c.ID), plots.Escape(c.Statement), c.where(), m.numbers(c), c.Verdict)
+		remark := ""
+		if c.Remark() != "" {
+			remark = ", " + c.Remark()
+		}
+		m.line("| [%s](#%s) | %s (%s) | %s | **%s**%s |", c.ID, strings.ToLower(c.ID), plots.Escape(c.Statement), c.where(), m.numbers(c), c.Verdict, remark)
 	}
 	m.line("\n%s\n\n%s", plots.Escape(method), plots.Escape(emulatedNote))
 	m.line("\n## Numbers\n")

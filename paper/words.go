@@ -89,6 +89,17 @@ func (j Judged) Numbers() []Short {
 	return out
 }
 
+// Remark says what weakens a verdict: that too few repetitions stand behind a
+// number of it.
+func (j Judged) Remark() string {
+	for _, k := range j.Checks {
+		if f := k.First(); f != nil && !f.Interval {
+			return "fewer than six repetitions"
+		}
+	}
+	return ""
+}
+
 // Share is the share of the physical limit that a rate is, "" if that is not
 // known or does not apply.
 func (f Finding) Share() string {
