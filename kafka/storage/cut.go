@@ -102,9 +102,7 @@ func (l *Log) cutOverlap(ctx context.Context, before, after segmentFile) (err er
 	if err := old.Sync(); err != nil {
 		return unfit("flush %s after it was cut: %w", before.path, err)
 	}
-	if err := l.cfg.FS.SetTime(before.path, before.written); err != nil { // no append (fault B07)
-		return err
-	}
+	l.setTime(before.path, before.written) // no append (fault B07)
 	l.cfg.Logger.Warn("cut off a segment what the next one holds", l.where(),
 		slog.Int64("offset", after.base), slog.Int64("bytes", twice), slog.String("saved", saved))
 	return nil

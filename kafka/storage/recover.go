@@ -16,8 +16,9 @@ import (
 )
 
 // errUnfit marks what keeps one partition from being served, while the others
-// can be. Every other error in opening a log, such as too many open files, ends
-// the start: it says nothing about the log (fault B05).
+// can be, as isOwn does for errors of the system. Every other error in opening a
+// log, such as too many open files, ends the start: it says nothing about the log
+// (fault B05).
 var errUnfit = errors.New("")
 
 func unfit(format string, args ...any) error {
@@ -134,12 +135,24 @@ func openLog(ctx context.Context, cfg *Config, topic string, partition int32, di
 	case atFileLimit(err):
 		// Whatever it was that could not be opened on the way.
 		return nil, l.errorf("open log: %w", err)
-	case errors.Is(err, errUnfit) || errors.Is(err, syscall.EIO):
+	case errors.Is(err, errUnfit) || isOwn(err):
 		_ = l.fail(stop{err: err, mend: mendReload})
 		return l, nil
 	default:
 		return nil, l.errorf("open log: %w", err)
 	}
+}
+
+// isOwn reports whether an error of the system is about the files of one log: a
+// bad place on the disk, files that somebody else owns, a folder that was to be
+// made complete and there is no room. The log is served once that is put right.
+func isOwn(err error) bool {
+	for _, e := range []error{syscall.EIO, fs.ErrPermission, syscall.ENOSPC, syscall.EDQUOT} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // loaded is a log as it was found on the disk.
@@ -295,5 +308,6 @@ func (l *Log) clearBehind(file vfs.File, f segmentFile) error {
 	if err := file.Truncate(f.size); err != nil {
 		return err
 	}
-	return l.cfg.FS.SetTime(f.path, f.written) // no append (fault B07)
+	l.setTime(f.path, f.written) // no append (fault B07)
+	return nil
 }
