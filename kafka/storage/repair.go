@@ -186,7 +186,11 @@ func (r *repairer) start(p place) error {
 	case p.segment != nil:
 		// Alone it may lie in any folder, and so may a folder of segments.
 		r.topic, r.partition, _ = parsePartitionName(filepath.Base(filepath.Dir(p.path)))
-		if marked, err := r.unsynced([]segmentFile{*p.segment}); marked || err != nil {
+		files := []segmentFile{*p.segment}
+		if marked, err := r.unsynced(files); marked || err != nil {
+			return err
+		}
+		if settled, err := r.settle(files); !settled {
 			return err
 		}
 		return r.damage(*p.segment, isLast(r.fs, *p.segment))
@@ -303,8 +307,8 @@ func (r *repairer) log(path string) error {
 			return err
 		}
 	}
-	if err := r.settle(files); err != nil {
-		return r.left(path, err)
+	if settled, err := r.settle(files); !settled {
+		return err
 	}
 	if files, err = r.joints(files); err != nil {
 		return err
@@ -331,22 +335,25 @@ func (r *repairer) unsynced(files []segmentFile) (bool, error) {
 	return false, nil
 }
 
-// settle syncs the files: what an earlier attempt has cut off may not be safe yet,
-// and nobody sees that it was to be.
-func (r *repairer) settle(files []segmentFile) error {
+// settle syncs the files and reports whether that went well: what an earlier
+// attempt has cut off may not be safe yet, and nobody sees that it was to be. When
+// it fails, what a broker did not flush may be lost, which the page cache hides
+// from the next start, but not from the next repair, see examine (fault B04).
+func (r *repairer) settle(files []segmentFile) (settled bool, err error) {
 	if r.opt.DryRun {
-		return nil
+		return true, nil
 	}
 	for _, f := range files {
 		file, err := r.fs.Open(f.path)
 		if err != nil {
-			return err
+			return false, r.left(f.path, err)
 		}
 		if err := errors.Join(file.Sync(), file.Close()); err != nil {
-			return err
+			return false, r.leave(Mend{Path: f.path, Problem: err.Error(),
+				Advice: "repair again before a broker is started: it would take for safe what the disk may not have"})
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // joints mends where segments do not join, and returns the files that there are

@@ -521,3 +521,38 @@ func TestErrorInRepair(t *testing.T) {
 		}
 	}
 }
+
+// TestRepairOfUnsafeTail: the sync with which a repair begins fails, and with it
+// the tail of the log is lost on the disk, but not in the page cache (fault B04).
+// The repair says that it must be repeated, and then sees what the disk has.
+func TestRepairOfUnsafeTail(t *testing.T) {
+	for _, path := range []string{testDir, filepath.Join(testDir, "t-0"), segmentPath(0)} {
+		fsys, _ := newTestFS()
+		put(t, fsys, segmentPath(0), set([]byte("safe")))
+		file, err := fsys.OpenWrite(segmentPath(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		safe := int64(len(set([]byte("safe"))))
+		err = errors.Join(file.Sync(), fsys.SyncDir(filepath.Dir(segmentPath(0))), fsys.SyncDir(testDir), fsys.SyncDir(filepath.Dir(testDir)),
+			writeFull(file, set([]byte("lost")), safe), file.Close())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fsys.SetHook(vfs.FailNth(vfs.OpSync, 1, syscall.EIO))
+		said := ""
+		tell := func(m Mend) { said += m.Problem + ": " + m.Advice }
+		r, err := Repair(testContext(t), path, RepairOptions{FS: fsys}, tell)
+		if err != nil || r.Left != 1 || !strings.Contains(said, "repair again before a broker is started") {
+			t.Errorf("%s: %+v, %v, %q", path, r, err, said)
+		}
+		fsys.SetHook(nil)
+		if r, err := Repair(testContext(t), path, RepairOptions{FS: fsys}, nil); err != nil || r.Left > 0 {
+			t.Errorf("%s, again: %+v, %v", path, r, err)
+		}
+		for _, left := range []*vfs.Mem{fsys, fsys.CrashClone(nil)} {
+			_, l := openTopic(t, left, Config{})
+			wantState(t, l, 0, safe, safe, 1)
+		}
+	}
+}
