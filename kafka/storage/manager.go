@@ -28,6 +28,8 @@ type Manager struct {
 	closed  atomic.Bool // set when Close begins
 	deleted int         // for names of folders that are about to be removed; guarded by mu
 
+	removals sync.WaitGroup // of folders of deleted topics; Add under mu while not closed
+
 	life    context.Context // ends when Close begins
 	endLife context.CancelCauseFunc
 	timers  sync.WaitGroup // goroutines that end with life
@@ -213,27 +215,12 @@ func (m *Manager) CreateTopic(name string, partitions int32) error {
 // [Slice] keep it; every other use of its logs fails with [ErrNoSuchTopic]. A
 // deletion that fails half-way, or is cut off by a crash, can be repeated.
 func (m *Manager) DeleteTopic(name string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed.Load() {
-		return fmt.Errorf("topic %q: %w", name, ErrClosed)
-	}
-	table := *m.table.Load()
-	t := table[name]
-	if t == nil {
-		return fmt.Errorf("topic %q: %w", name, ErrNoSuchTopic)
-	}
-	removed, err := m.setAside(t)
+	removed, err := m.takeOut(name)
 	if err != nil {
 		return fmt.Errorf("topic %q: %w", name, err)
 	}
-	table = table.with(name, nil)
-	if t.created {
-		if err := writeTopics(m.cfg.FS, m.dir, table); err != nil {
-			return fmt.Errorf("topic %q: %w", name, err)
-		}
-	}
-	m.publish(table)
+	// Large files take their time, and other topics are made meanwhile.
+	defer m.removals.Done()
 	var errs []error
 	for _, dir := range removed {
 		if err := m.cfg.FS.RemoveAll(dir); err != nil {
@@ -243,38 +230,90 @@ func (m *Manager) DeleteTopic(name string) error {
 	return errors.Join(errs...)
 }
 
+// takeOut takes a topic out of the table and returns the folders that are to be
+// removed, which Close waits for: without an error m.removals.Done must follow.
+func (m *Manager) takeOut(name string) (removed []string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed.Load() {
+		return nil, ErrClosed
+	}
+	table := *m.table.Load()
+	t := table[name]
+	if t == nil {
+		return nil, ErrNoSuchTopic
+	}
+	if removed, err = m.setAside(name, t); err != nil {
+		return nil, err
+	}
+	table = table.with(name, nil)
+	if t.created {
+		if err := writeTopics(m.cfg.FS, m.dir, table); err != nil {
+			return nil, err
+		}
+	}
+	m.publish(table)
+	m.removals.Add(1)
+	return removed, nil
+}
+
 // setAside ends the logs of a topic and gives their folders names that the next
 // start removes, whatever happens now: a folder that is emptied file by file
-// would look like a damaged log after a crash. It returns the new names. The
-// caller holds m.mu.
-func (m *Manager) setAside(t *topic) ([]string, error) {
-	var removed []string
+// would look like a damaged log after a crash. So it does with folders that have
+// no log, which an attempt to make one has left: the next start would bring the
+// topic back. It returns the new names. The caller holds m.mu.
+func (m *Manager) setAside(name string, t *topic) ([]string, error) {
+	folders, err := m.foldersOf(name)
+	if err != nil {
+		return nil, err
+	}
 	for _, l := range t.logs {
 		if l == nil {
 			continue
 		}
 		l.end(ErrNoSuchTopic)
 		if err := l.endRounds(m.life); err != nil {
-			return removed, err
+			return nil, err
 		}
 		// The last time that retention works on the files: l has ended.
 		if err := l.lockFiles(m.life); err != nil {
-			return removed, err
+			return nil, err
 		}
 		l.close()
 		l.unlockFiles()
+	}
+	var removed []string
+	for _, folder := range folders {
 		dir, err := m.deletedName()
 		if err != nil {
 			return removed, err
 		}
-		switch err := m.cfg.FS.Rename(l.dir, dir); {
+		switch err := m.cfg.FS.Rename(folder, dir); {
 		case err == nil:
 			removed = append(removed, dir)
 		case !errors.Is(err, fs.ErrNotExist): // gone if this call is a repetition
 			return removed, err
 		}
 	}
-	return removed, m.cfg.FS.SyncDir(m.dir)
+	return removed, m.cfg.files.makeRoom(func() error { return m.cfg.FS.SyncDir(m.dir) })
+}
+
+// foldersOf returns the paths of all folders of a topic's partitions.
+func (m *Manager) foldersOf(name string) (folders []string, err error) {
+	var entries []fs.DirEntry
+	err = m.cfg.files.makeRoom(func() (err error) { // who has too many files open is told to delete topics
+		entries, err = m.cfg.FS.ReadDir(m.dir)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if topic, _, err := parsePartitionName(e.Name()); err == nil && topic == name && e.IsDir() {
+			folders = append(folders, filepath.Join(m.dir, e.Name()))
+		}
+	}
+	return folders, nil
 }
 
 // deletedName returns a path for a folder that is to be removed: one that is not

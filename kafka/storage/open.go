@@ -316,6 +316,7 @@ func (m *Manager) close(ctx context.Context) error {
 		await(ctx, "a topic is still being made or deleted", func() {
 			m.mu.Lock() // none will be any more, with closed set
 			defer m.mu.Unlock()
+			m.removals.Wait()
 		}),
 		await(ctx, "files are still being flushed, removed or restored", m.timers.Wait))
 	m.mendTimes(ctx)
