@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"sync"
@@ -22,16 +23,30 @@ const (
 )
 
 // accept takes connections until the broker stops. When descriptors or memory
-// have run out it pauses and tries again (fault B05): the waiting peers are
-// served when there is room.
+// have run out, or but few descriptors are left, it pauses and tries again (fault
+// B05): the waiting peers are served when there is room.
 func (s *Server) accept() {
 	defer s.tasks.Done()
 	pause := time.Duration(0)
+	var room fileRoom
+	var tcp *net.TCPConn // for which there is no room yet
+	defer func() {
+		if tcp != nil {
+			tcp.Close()
+		}
+	}()
 	for {
-		tcp, err := s.listener.AcceptTCP()
+		var err error
+		if tcp == nil {
+			tcp, err = s.listener.AcceptTCP()
+		}
+		if err == nil {
+			err = room.take()
+		}
 		if err == nil {
 			pause = 0
 			s.admit(tcp)
+			tcp = nil
 			continue
 		}
 		if s.stopping.Load() {
@@ -50,6 +65,61 @@ func (s *Server) accept() {
 			return
 		}
 	}
+}
+
+// spareFiles is how many of the files that may be open connections leave to
+// others: to segments that are rolled, read or restored, and to the web server,
+// which is to say what is wrong.
+func spareFiles(limit uint64) uint64 { return max(4, min(limit/32, 32)) }
+
+// errFewFiles says that connections have taken all descriptors that they may.
+var errFewFiles = fmt.Errorf("the few files that may still be opened are left to the segments: %w", unix.EMFILE)
+
+// fileRoom knows how many connections there is room for. While that is many, open
+// files are not counted for each: some may be let in unseen, for a moment, since
+// others open files too.
+type fileRoom struct {
+	unseen int
+	until  time.Time
+}
+
+const (
+	manyFiles  = 512
+	unseenTime = 250 * time.Millisecond
+)
+
+// take reports whether there is room for a connection, which is open already.
+func (r *fileRoom) take() error {
+	if now := time.Now(); r.unseen == 0 || now.After(r.until) {
+		var limit unix.Rlimit
+		if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > math.MaxInt32 {
+			return nil // as good as none
+		}
+		open, err := openFiles()
+		if passing(err) {
+			return fmt.Errorf("count the open files: %w", err)
+		} else if err != nil {
+			return nil // the system does not tell
+		}
+		free := int(limit.Cur) - open - int(spareFiles(limit.Cur))
+		if free < 0 {
+			return errFewFiles
+		}
+		r.unseen, r.until = max(free-manyFiles, 0)/2, now.Add(unseenTime)
+		return nil
+	}
+	r.unseen--
+	return nil
+}
+
+// openFiles counts the descriptors of this process.
+func openFiles() (int, error) {
+	dir, err := os.Open("/proc/self/fd")
+	if err != nil {
+		return 0, err
+	}
+	names, err := dir.Readdirnames(-1)
+	return len(names) - 1, errors.Join(err, dir.Close()) // not that of the folder
 }
 
 // passing reports whether an accept may succeed later.
