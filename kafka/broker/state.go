@@ -42,7 +42,7 @@ var (
 	descTopics       = brokerDesc("topics", "Topics.")
 	descPartitions   = brokerDesc("partitions", "Partitions that have a log.")
 	descOutOfService = brokerDesc("partitions_out_of_service", "Partitions that take no appends, after a failed write or flush or because of damage.")
-	descFailing      = brokerDesc("partitions_failing", "Partitions in service whose last append failed.")
+	descFailing      = brokerDesc("partitions_failing", "Partitions in service whose last append failed, within the last five minutes.")
 	descNotShown     = brokerDesc("partitions_not_shown", "Partitions beyond the first "+strconv.Itoa(maxPartitionSeries)+", which have no kafka_broker_log metrics.")
 
 	descFirst     = logDesc("first_offset", "Smallest offset that can be fetched.")
@@ -51,7 +51,7 @@ var (
 	descFlushed   = logDesc("flushed_offset", "Exclusive end of what is flushed.")
 	descSegments  = logDesc("segments", "Segment files.")
 	descBytes     = logDesc("size_bytes", "Bytes from the first offset to the end.")
-	descFailed    = logDesc("append_failed", "1 if the partition is in service and its last append failed, until one succeeds.")
+	descFailed    = logDesc("append_failed", "1 if the partition is in service and its last append failed, until one succeeds or none is tried for five minutes.")
 	descInService = logDesc("in_service", "1 if the partition takes appends, 0 after a failed write or flush or because of damage.")
 )
 

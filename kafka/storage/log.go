@@ -152,15 +152,22 @@ func (l *Log) Append(group []byte, messages int) (Appended, error) {
 type AppendFailure struct {
 	Err error     // names topic, partition and offset
 	At  time.Time // the first since one succeeded
+
+	last time.Duration // when this one failed, by clock.Clock.Elapsed
 }
+
+// tellsFor is how long a failed append tells something about the log.
+const tellsFor = 5 * time.Minute
 
 // AppendFailure returns how the last append failed, or nil when it succeeded,
 // there was none yet, or the log is closed or out of service: then
 // [Log.OutOfService] says why. A log whose segment cannot be rolled, say, serves
-// what it has and refuses all that is new, until an append succeeds.
+// what it has and refuses all that is new, until an append succeeds. When nobody
+// has tried for five minutes, it is not known what would become of another one, and
+// the result is nil too.
 func (l *Log) AppendFailure() *AppendFailure {
 	f := l.refused.Load()
-	if f == nil || l.Err() != nil {
+	if f == nil || l.Err() != nil || l.cfg.Clock.Elapsed()-f.last > tellsFor {
 		return nil
 	}
 	return f
@@ -175,9 +182,9 @@ func (l *Log) noteAppend(bytes int, err error) {
 	case err == nil || l.Err() != nil: // what is told of a log out of service is that
 		l.refused.Store(nil)
 	case before != nil:
-		l.refused.Store(&AppendFailure{Err: err, At: before.At})
+		l.refused.Store(&AppendFailure{Err: err, At: before.At, last: l.cfg.Clock.Elapsed()})
 	default:
-		l.refused.Store(&AppendFailure{Err: err, At: l.cfg.Clock.Now()})
+		l.refused.Store(&AppendFailure{Err: err, At: l.cfg.Clock.Now(), last: l.cfg.Clock.Elapsed()})
 	}
 }
 

@@ -35,7 +35,8 @@ func TestRollByAge(t *testing.T) {
 }
 
 // TestAppendFailure: a log that cannot roll says so while it is in service and
-// until an append succeeds; an append of nothing proves nothing.
+// until an append succeeds, or none is tried any more; an append of nothing proves
+// nothing.
 func TestAppendFailure(t *testing.T) {
 	fsys, c := newTestFS()
 	_, l := openTopic(t, fsys, Config{SegmentBytes: 5, Clock: c})
@@ -68,6 +69,12 @@ func TestAppendFailure(t *testing.T) {
 		c.Advance(time.Minute)
 	}
 	if _, err := l.Append(nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	want(began, syscall.ENOSPC.Error())
+	c.Advance(5 * time.Minute)
+	want(time.Time{}, "") // who wrote to it has given up
+	if _, err := l.Append(set([]byte("b")), 1); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatal(err)
 	}
 	want(began, syscall.ENOSPC.Error())
