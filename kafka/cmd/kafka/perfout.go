@@ -12,6 +12,9 @@ type perfOut interface {
 	send(ctx context.Context, payloads ...[]byte) error
 	Flush(ctx context.Context) error
 	Close(ctx context.Context) error
+	// setBytes returns how much the partitions have grown by, if all has arrived:
+	// the size of the message sets that were sent, 0 if that is not known.
+	setBytes() int64
 }
 
 // open makes the way.
@@ -38,6 +41,8 @@ func (o partitionOut) send(ctx context.Context, payloads ...[]byte) error {
 	return o.Send(ctx, o.topic, o.partition, payloads...)
 }
 
+func (o partitionOut) setBytes() int64 { return o.Stats().RequestBytes }
+
 type clusterOut struct {
 	*producer.Cluster
 	topic string
@@ -46,6 +51,14 @@ type clusterOut struct {
 
 func (o clusterOut) send(ctx context.Context, payloads ...[]byte) error {
 	return o.Send(ctx, o.topic, o.key, payloads...)
+}
+
+func (o clusterOut) setBytes() int64 {
+	st := o.Stats()
+	if st.Moved > 0 {
+		return 0 // some were put into requests twice
+	}
+	return st.RequestBytes
 }
 
 // byNumber lets producers take turns over the partitions: a key is a producer's

@@ -52,7 +52,9 @@ func perfProduce(ctx context.Context, o perfOptions) (*perfResult, error) {
 	switch want := o.messages * int64(message.EntrySize(o.messageSize)); {
 	case o.codec == message.CodecNone && r.Bytes != want:
 		return r, fmt.Errorf("the log of %s has grown by %d bytes, not %d: messages are missing, or others write to it too", o.topic, r.Bytes, want)
-	case r.Bytes <= 0: // what compression makes of them is not known, but it is something
+	case o.acks == producer.AcksNone && r.Bytes > 0 && r.Bytes < s.setBytes.Load():
+		return r, fmt.Errorf("the log of %s has grown by %d bytes, of %d that were sent: messages are missing; with --acks the broker says why", o.topic, r.Bytes, s.setBytes.Load())
+	case r.Bytes <= 0: // what compression makes of them is something
 		return r, fmt.Errorf("the log of %s has not grown: none of the %d messages has arrived; with --acks the broker says why", o.topic, o.messages)
 	}
 	return r, nil
@@ -102,6 +104,7 @@ type perfSending struct {
 	done      *atomic.Int64 // messages handed over
 	latencies *latencies
 	last      atomic.Int64 // when the last one was handed over, ns after begin
+	setBytes  atomic.Int64 // of all message sets, as far as that is known
 }
 
 // sendAll sends from all producers, which take turns over the partitions.
@@ -176,7 +179,9 @@ func (p *perfProducer) run(ctx context.Context) error {
 	}
 	closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	return errors.Join(err, out.Close(closeCtx))
+	err = errors.Join(err, out.Close(closeCtx))
+	p.setBytes.Add(out.setBytes())
+	return err
 }
 
 // reportMessages is how many messages are handed over between two reports at full
