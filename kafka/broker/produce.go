@@ -221,9 +221,13 @@ func (c *conn) flushGroup() error {
 	return nil
 }
 
+// remakes is how often a topic is made anew for a group that was deleted each time
+// before the group came to its log.
+const remakes = 10
+
 // appendGroup hands the group to its log. If the topic was deleted since the
 // log was looked up, it is made anew, as if the request had come a moment
-// later.
+// later; but not for ever, as one whose deletion has failed stays as it is.
 func (c *conn) appendGroup() (storage.Appended, error) {
 	g := &c.group
 	if g.start == g.end {
@@ -232,7 +236,10 @@ func (c *conn) appendGroup() (storage.Appended, error) {
 	}
 	sets := c.in.buf[g.start:g.end]
 	at, err := g.log.Append(sets, g.messages)
-	if errors.Is(err, storage.ErrNoSuchTopic) {
+	for range remakes {
+		if !errors.Is(err, storage.ErrNoSuchTopic) {
+			break
+		}
 		// Not Lookup: while the deletion is under way that gives the old log.
 		if g.log, err = c.srv.make(g.topic, g.number); err == nil {
 			g.metrics = c.srv.metrics.topic(g.log)
