@@ -92,12 +92,23 @@ func (osFS) Lock(name string) (io.Closer, error) {
 		if f.Truncate(0) == nil {
 			_, _ = fmt.Fprintln(f, os.Getpid())
 		}
-		return f, nil
+		return osLock{f}, nil
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES):
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, ErrLocked), f.Close())
 	default:
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), f.Close())
 	}
+}
+
+// osLock is a lock that is held.
+type osLock struct{ file *os.File }
+
+// Close gives the lock up before the file is closed: a child of this process has
+// the file open too, from its fork until it executes its program, and would hold
+// the lock as long.
+func (l osLock) Close() error {
+	lock := unix.Flock_t{Type: unix.F_UNLCK, Whence: io.SeekStart}
+	return errors.Join(unix.FcntlFlock(l.file.Fd(), unix.F_OFD_SETLK, &lock), l.file.Close())
 }
 
 func (osFS) Locked(name string) (bool, error) {

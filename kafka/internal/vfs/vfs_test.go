@@ -7,7 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -237,6 +239,30 @@ func TestLock(t *testing.T) {
 		must(t, err)
 		must(t, lock.Close())
 	})
+}
+
+// TestLockAndFork: a lock that was given up is free, also while a child that is
+// about to execute its program still has the file open.
+func TestLockAndFork(t *testing.T) {
+	path := filepath.Join(t.TempDir(), ".lock")
+	lock, err := OS().Lock(path)
+	must(t, err)
+	paths, err := filepath.Glob("/proc/self/fd/*")
+	must(t, err)
+	for _, p := range paths {
+		if to, err := os.Readlink(p); err != nil || to != path {
+			continue
+		}
+		fd, err := strconv.Atoi(filepath.Base(p))
+		must(t, err)
+		child, err := syscall.Dup(fd) // what a fork does with all of them
+		must(t, err)
+		defer syscall.Close(child)
+	}
+	must(t, lock.Close())
+	lock, err = OS().Lock(path)
+	must(t, err)
+	must(t, lock.Close())
 }
 
 func TestFd(t *testing.T) {
