@@ -29,8 +29,8 @@ func parallelOpens() int { return max(parallelSyncs, 2*runtime.GOMAXPROCS(0)) }
 //
 // It fails with [ErrLocked] when another manager has the folder, and when there
 // is something in it that it does not understand. A log that is damaged beyond
-// recovery does not make it fail: that partition is [ErrOutOfService], the
-// others are served.
+// recovery, or whose files it may not open, does not make it fail: that partition
+// is [ErrOutOfService], the others are served.
 func Open(ctx context.Context, dir string, cfg Config) (*Manager, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
