@@ -49,6 +49,17 @@ func TestVerdictsFollowTheNumbers(t *testing.T) {
 	}
 }
 
+func TestDecided(t *testing.T) {
+	judged := func(id string, v Verdict) Judged { return Judged{Claim: Claim{ID: id}, Verdict: v} }
+	r := Report{Claims: []Judged{judged("C1", InPart), judged("C2", Holds), judged("C3", NotMeasured), judged("C4", Holds)}}
+	if got := r.Decided(); got != "holds: C2 C4; holds in part: C1" {
+		t.Errorf("%q", got)
+	}
+	if got := (&Report{Claims: []Judged{judged("C3", NotTestable)}}).Decided(); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
 // What the broker did, not only how fast it was, decides claims.
 func TestVerdictsOfCosts(t *testing.T) {
 	change := func(a *resultfile.Attempt) {

@@ -152,6 +152,24 @@ func (r *Report) Counts() string {
 	return strings.Join(parts, ", ")
 }
 
+// Decided lists the claims that have a verdict by a number, by their verdicts;
+// "" if none has.
+func (r *Report) Decided() string {
+	var parts []string
+	for _, v := range []Verdict{Holds, InPart, Contradicted} {
+		var ids []string
+		for _, c := range r.Claims {
+			if c.Verdict == v {
+				ids = append(ids, c.ID)
+			}
+		}
+		if len(ids) > 0 {
+			parts = append(parts, fmt.Sprintf("%s: %s", v, strings.Join(ids, " ")))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
 // method says how the verdicts are made.
 const method = "A verdict follows from the valid attempts in the result folders by the rules in paper/claims.toml, and is never written by hand. " +
 	"A check holds if the whole 95 % interval lies on the right side of the number; with fewer than six repetitions there is no interval, and everything from the lowest to the highest must. " +

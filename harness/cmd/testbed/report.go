@@ -103,3 +103,26 @@ func knownSystems() (map[string][]string, error) {
 	}
 	return known, nil
 }
+
+// judgeRun writes the report of one run into its folder, and says which of the
+// paper's claims the run decides, and how.
+func judgeRun(dir string, std stdio) error {
+	known, err := knownSystems()
+	if err != nil {
+		return err
+	}
+	report, err := paper.New([]string{dir}, dir, known)
+	if err != nil {
+		return err
+	}
+	written, err := report.Write(dir)
+	if err != nil {
+		return err
+	}
+	decided := report.Decided()
+	if decided == "" {
+		decided = "none of the paper's"
+	}
+	_, err = fmt.Fprintf(std.Err, "Claims decided by it: %s. Report: %s\n", decided, written[0])
+	return err
+}

@@ -46,6 +46,22 @@ func TestReportOfSeveralRuns(t *testing.T) {
 	}
 }
 
+// A run that is too small, or measured something else, decides nothing, and
+// says so.
+func TestRunIsJudged(t *testing.T) {
+	dir := syntheticRun(t, "run", 1000)
+	var told strings.Builder
+	if err := judgeRun(dir, stdio{Out: &told, Err: &told}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "Claims decided by it: none of the paper's. Report: " + filepath.Join(dir, "report.html") + "\n"; told.String() != want {
+		t.Errorf("%q, want %q", told.String(), want)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "REPORT.md")); err != nil {
+		t.Error(err)
+	}
+}
+
 // Where the report goes unless --out says otherwise.
 func TestReportFolder(t *testing.T) {
 	for _, c := range []struct {

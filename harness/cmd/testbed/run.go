@@ -245,6 +245,9 @@ func (f *runFlags) conclude(dir string, std stdio) error {
 			return err
 		}
 		fmt.Fprintf(std.Err, "\n%s Results, figures and tables: %s\n", tally(r.Run), dir)
+		if err := judgeRun(dir, std); err != nil {
+			return err
+		}
 	} else {
 		fmt.Fprintf(std.Err, "\n%s Results: %s. Draw the figures with: %s plot %s\n", tally(r.Run), dir, calledAs(), dir)
 	}
