@@ -8,6 +8,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"kafkalab/kafka/internal/vfs"
 	"kafkalab/kafka/message"
@@ -187,10 +188,17 @@ func findPlace(fsys vfs.FS, path string) (place, error) {
 		return e.IsDir() && err == nil
 	}
 	_, _, nameErr := parsePartitionName(filepath.Base(path))
-	if slices.ContainsFunc(entries, isLog) || nameErr == nil && !slices.ContainsFunc(entries, isPartition) {
+	if slices.ContainsFunc(entries, isLog) || nameErr == nil && holdsLog(entries) && !slices.ContainsFunc(entries, isPartition) {
 		return place{path: path, logDir: filepath.Dir(path), partition: true}, nil
 	}
-	return findFolders(path, entries)
+	return findFolders(fsys, path, entries)
+}
+
+// holdsLog reports whether a folder with these entries and the name of a
+// partition is one: other folders are named so, too. An empty one is what a crash
+// leaves.
+func holdsLog(entries []fs.DirEntry) bool {
+	return len(entries) == 0 || slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.Contains(e.Name(), segmentSuffix) })
 }
 
 // findFile is findPlace for a file.
@@ -213,7 +221,7 @@ func findFile(path string, size int64) (place, error) {
 }
 
 // findFolders lists what is in a log folder.
-func findFolders(path string, entries []fs.DirEntry) (place, error) {
+func findFolders(fsys vfs.FS, path string, entries []fs.DirEntry) (place, error) {
 	p, ours := place{path: path, logDir: path}, 0
 	for _, e := range entries {
 		switch name := e.Name(); {
@@ -225,8 +233,11 @@ func findFolders(path string, entries []fs.DirEntry) (place, error) {
 			ours++
 		default:
 			p.folders = append(p.folders, name)
-			if _, _, err := parsePartitionName(name); err == nil {
-				ours++
+			if _, _, err := parsePartitionName(name); err == nil && ours == 0 {
+				// One that cannot be read is no sign that this is a log folder.
+				if inside, err := fsys.ReadDir(filepath.Join(path, name)); err == nil && holdsLog(inside) {
+					ours++
+				}
 			}
 		}
 	}

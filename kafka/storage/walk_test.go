@@ -132,10 +132,15 @@ func TestWalkErrors(t *testing.T) {
 	fsys := walkLog(t)
 	put(t, fsys, "/other/file", nil)
 	put(t, fsys, testDir+"/a-0/x.kafka", nil)
+	// Foreign folders that are named like partitions.
+	put(t, fsys, "/etc/program-6/settings", nil)
+	put(t, fsys, "/etc/other/settings", nil)
 	for path, says := range map[string]string{
 		"/missing":               "not exist",
 		"/other":                 "no log folder",
 		"/other/file":            "no segment file",
+		"/etc":                   "no log folder",
+		"/etc/program-6":         "no log folder",
 		testDir + "/a-0/x.kafka": "20 digits",
 	} {
 		if _, err := Verify(testContext(t), path, WalkOptions{FS: fsys}); err == nil {

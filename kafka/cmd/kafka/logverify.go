@@ -141,9 +141,12 @@ are in what was cut off.
 
 func verifiedText(w io.Writer, r storage.Report) error {
 	var messages, bytes int64
-	segments, cut, soundCut := 0, false, false
+	segments, partitions, cut, soundCut := 0, 0, false, false
 	for _, p := range r.Partitions {
 		name := logName(p.Topic, p.Partition, p.Path)
+		if p.Topic != "" || len(p.Segments) > 0 { // else it is a folder that has no business there
+			partitions++
+		}
 		for i, s := range p.Segments {
 			fmt.Fprintf(w, "%s: segment %020d, %s, %d of %d bytes, %s\n", name, s.BaseOffset, contents(s), s.ValidBytes, s.Size, verdict(s))
 			for _, d := range s.Damaged {
@@ -184,7 +187,7 @@ func verifiedText(w io.Writer, r storage.Report) error {
 	if r.Running {
 		fmt.Fprintf(w, "a broker is running on it: what it was just writing is not counted\n")
 	}
-	_, err := fmt.Fprintf(w, "%s, %s, %s, %s\n", count(messages, "message"), count(bytes, "byte"), count(segments, "segment"), count(len(r.Partitions), "partition"))
+	_, err := fmt.Fprintf(w, "%s, %s, %s, %s\n", count(messages, "message"), count(bytes, "byte"), count(segments, "segment"), count(partitions, "partition"))
 	return err
 }
 
