@@ -48,10 +48,10 @@ func (g *Group) Commit(ctx context.Context) error {
 }
 
 // CommitOffsets writes offsets, 0 or more, to ZooKeeper, also ones before those that
-// stand there. Each is written only if
-// this consumer owns the partition; where it does not, or no longer, the error is
-// [registry.ErrNotOwner], and the others are written all the same. Offsets that
-// stand there already cause no request. ctx bounds the call.
+// stand there. Each is written only if this consumer owns the partition; where it
+// does not, or no longer, the error is [registry.ErrNotOwner], and the others are
+// written all the same. Offsets that stand there already cause no request. ctx
+// bounds the call.
 func (g *Group) CommitOffsets(ctx context.Context, offsets []PartitionOffset) error {
 	var failed []error
 	var commits []pendingCommit
