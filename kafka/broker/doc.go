@@ -70,6 +70,14 @@
 // additions (types 16 to 20) answer with an error code and stay open. A frame
 // that is no request closes the connection.
 //
+// # Registration
+//
+// With a ZooKeeper a broker first waits for a session there, then it serves, and then
+// it registers its id, and its topics as they come into being (NetDB'11 §3.2). A new
+// session registers all of it again. Nothing that serves clients waits for that:
+// while ZooKeeper is away the broker goes on, and registers what has happened
+// meanwhile when it is back.
+//
 // # Differences from Kafka 0.7
 //
 //   - A fetch of a negative number of bytes is answered with the code -1, where
@@ -83,6 +91,13 @@
 //     it and any of its partitions; 0.7 says 255 characters, and cannot make the
 //     folder of the longest.
 //   - The number of connections, and the memory for their requests, have bounds.
+//   - A broker that finds its own node of an older session takes it over: the file
+//     broker.creator in the log folder tells its registrations from those of a
+//     foreign broker with the same id. 0.7 fails to start on either (fault B14).
+//   - A registration that fails is tried again, and one that somebody deletes is made
+//     again. 0.7 logs the first, and does not notice the second.
+//   - Topics can be created and deleted. One that is deleted is taken out of ZooKeeper
+//     with its owners and offsets.
 //
 // # Metrics and health
 //

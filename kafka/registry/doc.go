@@ -34,6 +34,23 @@
 // once that has ended; it is never carried out in a later one. All else goes
 // through the client and whatever session it has.
 //
+// # Differences from Kafka 0.7
+//
+//   - A node counts as one's own only if it belongs to the session. 0.7 takes any with
+//     the same value for its own, and so relies on one that is about to vanish.
+//   - A broker takes over what it has left in an older session, in one step; 0.7 fails
+//     to start (fault B14).
+//   - Owner nodes are made by a multi, and offsets are stored by one that checks the
+//     owner node, see [Registry.Commit]. 0.7 makes nodes one by one, and sets offsets
+//     whoever owns the partition.
+//   - Names are held to what ZooKeeper takes, in [MaxNameBytes]. Numbers have no sign
+//     and no leading zeros, the value of a broker exactly three fields, and what is
+//     read has bounds.
+//   - Quotes and backslashes in the topics of a subscription are escaped, which 0.7
+//     writes as they are and cannot read. Patterns are those that Java and RE2 read
+//     alike, see [CheckPattern].
+//   - Topics and groups can be removed, with their owners and offsets.
+//
 // All methods may be called concurrently.
 package registry
 
