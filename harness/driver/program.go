@@ -13,9 +13,9 @@ import (
 	"kafkalab/harness/host"
 )
 
-// Program is a [Server] that is one program of this project, which says on its
-// output where it takes requests: the testbed cannot reach the broker host's
-// network and must be told.
+// Program is a [Server] that is one program, which says on its output that it
+// takes requests: the testbed cannot reach the broker host's network and must be
+// told.
 type Program struct {
 	host     host.Host
 	cfg      ProgramConfig

@@ -86,7 +86,7 @@ func realMain(ctx context.Context, args []string, std stdio) int {
 }
 
 func usage(w io.Writer) {
-	fmt.Fprint(w, "testbed measures Kafka, RabbitMQ and ActiveMQ between two hosts and draws the figures.\n\nCommands:\n")
+	fmt.Fprint(w, "testbed measures Kafka, RabbitMQ, ActiveMQ and NATS between two hosts and draws the figures.\n\nCommands:\n")
 	for _, c := range commands() {
 		if !c.hidden {
 			fmt.Fprintf(w, "  %-10s %s\n", c.name, c.summary)
