@@ -89,7 +89,8 @@ type GroupConfig struct {
 	// afterwards is what the application was done with before the call; nothing, if it
 	// returns an error. lost says that the partitions are no longer owned, as the
 	// session with ZooKeeper has ended or somebody has deleted the node: flushing
-	// spares no repetition then.
+	// spares no repetition then. It is called again for the same partitions when a
+	// Close has interrupted it.
 	OnRelease func(ctx context.Context, released []TopicPartition, lost bool) error
 	// HookTimeout is what ctx of the hooks allows (default 10 s). The group goes on
 	// then; of OnRelease that counts as an error. The hooks are never called

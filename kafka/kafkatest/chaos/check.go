@@ -138,11 +138,13 @@ func (r *Report) terms(consumer string, events []Event) (terms []*term) {
 			next := &term{consumer: consumer, partition: e.Partition, assigned: e.Time}
 			terms, last[e.Partition] = append(terms, next), next
 		case Released:
-			if t == nil || t.released != 0 {
+			if t == nil {
 				r.problem("%s gave up %v at %d, which it did not have", consumer, e.Partition, e.Time)
 				continue
 			}
-			t.released, t.lost = e.Time, e.Lost
+			if t.released == 0 { // else a Close has interrupted the giving up and done it again
+				t.released, t.lost = e.Time, e.Lost
+			}
 		case Handed:
 			r.handed(consumer, last, e)
 		}
