@@ -104,6 +104,20 @@ func TestQuickStart(t *testing.T) {
 	})
 }
 
+// TestProcessScripts replays what a user sees of members that are killed, and of a
+// ZooKeeper that is away. Everything is a process of the script.
+func TestProcessScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/processes",
+		Setup: func(env *testscript.Env) error {
+			env.Values[scriptProcesses{}] = map[string]*scriptProcess{}
+			return nil
+		},
+		Cmds:                processCommands,
+		RequireExplicitExec: true,
+	})
+}
+
 // TestQuickStartIsTheREADMEs: every command that README.md shows in its quick
 // start stands in the script, in that order.
 func TestQuickStartIsTheREADMEs(t *testing.T) {

@@ -19,10 +19,6 @@ const (
 	defaultSession    = 6 * time.Second  // 0.7's zk.sessiontimeout.ms
 )
 
-// leaveTimeout bounds how long a member waits at its end for its last commit and
-// for ZooKeeper to take its nodes away.
-const leaveTimeout = 10 * time.Second
-
 // handoverWait is how long a partition that is given up waits for lines to be
 // written out, so that the next owner does not print them again.
 const handoverWait = time.Second
@@ -87,7 +83,7 @@ func (o *consumeOptions) groupConfig(r *registry.Registry) consumer.GroupConfig 
 }
 
 // consumeGroup consumes as a member of a group.
-func (o *consumeOptions) consumeGroup(ctx context.Context, std stdio) error {
+func (o *consumeOptions) consumeGroup(ctx context.Context, std stdio) (err error) {
 	sub, err := o.checkGroup()
 	if err != nil {
 		return err
@@ -97,10 +93,17 @@ func (o *consumeOptions) consumeGroup(ctx context.Context, std stdio) error {
 	if err != nil {
 		return err
 	}
-	defer closeRegistry(reg, std.Err)
-	notes := &groupNotes{out: std.Err}
+	notes := &groupNotes{out: std.Err, joined: make(chan struct{})}
+	defer func() {
+		var told *notLeftError
+		if errors.As(err, &told) {
+			closeRegistry(reg, io.Discard) // that the session could not be ended is told
+			return
+		}
+		closeRegistry(reg, notes)
+	}()
 	cfg := o.groupConfig(reg)
-	notes.hook(&cfg)
+	notes.hook(&cfg, o.zk.session)
 	var end *groupEnd
 	if o.exit {
 		end = &groupEnd{zk: o.zk, reg: reg, connect: o.connect, group: o.group, notes: notes}
@@ -112,11 +115,15 @@ func (o *consumeOptions) consumeGroup(ctx context.Context, std stdio) error {
 	if err != nil {
 		return err
 	}
+	_, _ = fmt.Fprintf(notes, "member %s of group %s\n", g.ID(), o.group)
+	close(notes.joined)
 	p := &groupPrinter{out: std.Out, json: o.json, max: o.max, end: end, seek: g.Seek, note: notes.problem}
-	err = p.printAll(ctx, g, groupStreams(g, cfg), func(ctx context.Context) { tellZooKeeper(ctx, reg.Client(), notes) })
-	leaveCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
-	defer cancel()
-	return errors.Join(err, g.Close(leaveCtx))
+	missing := &missing{zk: o.zk, reg: reg, group: o.group, sub: sub}
+	err = p.printAll(ctx, g, groupStreams(g, cfg),
+		func(ctx context.Context) { tellZooKeeper(ctx, reg.Client(), notes) },
+		func(ctx context.Context) { missing.tell(ctx, g, notes) })
+	leaving := &leaving{group: g, client: reg.Client(), session: o.zk.session, notes: notes}
+	return errors.Join(err, leaving.leave(ctx))
 }
 
 // groupStreams returns all streams of a member.
@@ -134,29 +141,34 @@ func groupStreams(g *consumer.Group, cfg consumer.GroupConfig) []*consumer.Group
 // groupNotes tells the user which partitions come and go, and what goes wrong in
 // the group.
 type groupNotes struct {
-	out io.Writer
-	mu  sync.Mutex
+	out    io.Writer
+	joined chan struct{} // closed once the member was named
+	mu     sync.Mutex
 }
 
-// Write takes the lines of the log.
+// Write takes a line, or several, of what is told.
 func (n *groupNotes) Write(p []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.out.Write(p)
 }
 
-// warnings returns a log of what goes wrong.
-func warnings(notes io.Writer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(notes, &slog.HandlerOptions{Level: slog.LevelWarn}))
-}
-
 // problem tells of an error that is not the end.
 func (n *groupNotes) problem(err error) { _, _ = fmt.Fprintln(n, err) }
 
-// hook lets a group tell of itself.
-func (n *groupNotes) hook(cfg *consumer.GroupConfig) {
-	cfg.Logger = warnings(n)
-	cfg.OnAssigned = func(_ context.Context, partitions []consumer.TopicPartition) { n.say("now reading", partitions) }
+// hook lets a group tell of itself, in lines that come after that of its name. The
+// members' sessions last so long after an end that they could not tell of.
+func (n *groupNotes) hook(cfg *consumer.GroupConfig, session time.Duration) {
+	log := &groupLog{notes: n, session: session}
+	cfg.Logger = log.logger()
+	cfg.OnAssigned = func(ctx context.Context, partitions []consumer.TopicPartition) {
+		select {
+		case <-n.joined:
+		case <-ctx.Done():
+		}
+		log.came()
+		n.say("now reading", partitions)
+	}
 	cfg.OnRelease = func(_ context.Context, partitions []consumer.TopicPartition, lost bool) error {
 		if lost {
 			n.say("lost", partitions)

@@ -46,12 +46,9 @@ type lineEnd struct {
 	next int64
 }
 
-// errNothingToRead tells a user why nothing comes.
-var errNothingToRead = errors.New("there is no partition to read: the topics have none yet, or other members read them all; waiting")
-
 // printAll prints what all streams give, until each has ended, and runs beside until
 // then.
-func (p *groupPrinter) printAll(ctx context.Context, g *consumer.Group, streams []*consumer.GroupStream, beside func(context.Context)) error {
+func (p *groupPrinter) printAll(ctx context.Context, g *consumer.Group, streams []*consumer.GroupStream, beside ...func(context.Context)) error {
 	stream, stop := context.WithCancel(ctx)
 	defer stop()
 	p.stop = stop
@@ -62,16 +59,12 @@ func (p *groupPrinter) printAll(ctx context.Context, g *consumer.Group, streams 
 	if p.end != nil {
 		each.Go(func() error { return p.end.watch(eachCtx, g.Commit, p.finish) })
 	}
-	each.Go(func() error {
-		beside(eachCtx)
-		return nil
-	})
-	each.Go(func() error {
-		if err := g.Settled(eachCtx); err == nil && len(g.Owned()) == 0 {
-			p.note(errNothingToRead)
-		}
-		return nil
-	})
+	for _, f := range beside {
+		each.Go(func() error {
+			f(eachCtx)
+			return nil
+		})
+	}
 	err := each.Wait()
 	if errors.Is(err, context.Canceled) {
 		err = nil // an interrupt, or the end that was wanted

@@ -50,7 +50,7 @@ func perfConsumeGroup(ctx context.Context, o perfOptions) (r *perfResult, err er
 func (o perfOptions) readGroup(ctx context.Context, reg *registry.Registry, end *groupEnd, notes io.Writer) (*perfResult, error) {
 	cfg := consumer.GroupConfig{
 		Registry: reg, Group: o.group, Topics: map[string]int{o.topic: o.consumers}, Feed: consumer.PartitionConfig{FetchBytes: o.fetchSize, Logger: quiet},
-		Logger: warnings(notes),
+		Logger: (&groupLog{notes: notes, session: defaultSession}).logger(),
 	}
 	g, err := consumer.OpenGroup(ctx, cfg)
 	if err != nil {

@@ -36,6 +36,7 @@ type scriptProcess struct {
 //	signal NAME kill|interrupt|terminate
 //	ended NAME                                waits for its end, with status 0; "! ended": with another one
 //	printed NAME FILE                         puts the standard output into a file
+//	noted NAME FILE                           puts the standard error into a file
 //	eventually REGEXP PROGRAM ARG…            runs a program until its standard output matches
 var processCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"spawn":      spawnProcess,
@@ -43,6 +44,7 @@ var processCommands = map[string]func(ts *testscript.TestScript, neg bool, args 
 	"signal":     signalProcess,
 	"ended":      endedProcess,
 	"printed":    printedByProcess,
+	"noted":      notedByProcess,
 	"eventually": eventuallyPrints,
 }
 
@@ -123,6 +125,10 @@ func endedProcess(ts *testscript.TestScript, neg bool, args []string) {
 
 func printedByProcess(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(process(ts, args[0]).out.String()), 0o644))
+}
+
+func notedByProcess(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(process(ts, args[0]).err.String()), 0o644))
 }
 
 func eventuallyPrints(ts *testscript.TestScript, _ bool, args []string) {
