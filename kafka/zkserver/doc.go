@@ -76,4 +76,5 @@
 //   - The files in the data folder are of a form of their own. MaxConnections
 //     bounds all connections together, not those of one address.
 //   - A connection may have 16 identities of 1 KiB; further auth requests fail.
+//   - A multiRead that has read 16 MiB before its last read is refused as malformed.
 package zkserver

@@ -99,9 +99,17 @@ func (s *Server) sync(_ *conn, d *decoder) ([]byte, code) {
 
 func multiReads(op opcode) bool { return op == opGetData || op == opGetChildren }
 
+// maxMultiReadBytes bounds the answer to a multiRead, whose request of a few bytes
+// for each read could ask for the same large node many thousand times.
+const maxMultiReadBytes = 16 << 20
+
 func (s *Server) multiRead(c *conn, d *decoder) ([]byte, code) {
 	var b []byte
 	decodeMulti(d, multiReads, func(op opcode) {
+		if len(b) > maxMultiReadBytes {
+			d.err = errMalformed
+			return
+		}
 		read := s.getData
 		if op == opGetChildren {
 			read = s.getChildren

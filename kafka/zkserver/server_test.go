@@ -304,6 +304,23 @@ func TestContainers(t *testing.T) {
 	}
 }
 
+// TestMultiReadIsBounded: a request of a few hundred bytes cannot ask for more than
+// the server has room for, by naming one large node again and again.
+func TestMultiReadIsBounded(t *testing.T) {
+	const large = 1 << 19
+	c := open(t, start(t, Config{}))
+	c.must(opCreate, createBody("/large", strings.Repeat("x", large), 0))
+	reads := make([]multiOp, maxMultiReadBytes/large)
+	for i := range reads {
+		reads[i] = multiOp{opGetData, pathWatch("/large", false)}
+	}
+	if r := c.must(opMultiRead, multiBody(reads...)); len(r.body) < maxMultiReadBytes {
+		t.Errorf("answer of %d bytes to %d reads of %d", len(r.body), len(reads), large)
+	}
+	c.fails(codeMarshalling, opMultiRead, multiBody(append(reads, reads[0])...))
+	c.must(opMultiRead, multiBody(reads[0]))
+}
+
 // TestIdentities: what a client proves stands in for "auth".
 func TestIdentities(t *testing.T) {
 	s := start(t, Config{})
