@@ -80,7 +80,7 @@ func (s *Server) connectZooKeeper(ctx context.Context) error {
 		deleted: map[string]bool{}, nodes: map[string]int32{}, watches: map[string]*registry.Watch{},
 		trouble: errors.New("it is connecting"),
 	}
-	if err := g.creators.load(); err != nil {
+	if err := errors.Join(g.creators.load(), g.folderID().check()); err != nil {
 		return err
 	}
 	s.registration.Store(g) // /healthz tells what the start waits for
@@ -254,6 +254,9 @@ func (g *registration) stepBroker(ctx context.Context, s *sessionState) error {
 	b := g.broker
 	b.Creator = s.creator
 	if err := g.registry.RegisterBroker(ctx, s.Session, b, g.creators.before(s.creator)); err != nil {
+		return err
+	}
+	if err := g.folderID().keep(); err != nil {
 		return err
 	}
 	s.broker = true

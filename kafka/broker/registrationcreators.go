@@ -20,8 +20,8 @@ import (
 // beside the original takes its registration away; the original then says, as not
 // ready, by whom.)
 const (
-	creatorName      = "broker.creator"
-	creatorTemporary = creatorName + ".tmp"
+	creatorName     = "broker.creator"
+	temporarySuffix = ".tmp"
 	// maxCreators bounds how many are remembered. Only registrations that came to
 	// nothing leave more than one.
 	maxCreators     = 100
@@ -77,21 +77,23 @@ func (c *creatorFile) before(creator string) []string {
 	return slices.DeleteFunc(slices.Clone(c.creators), func(other string) bool { return other == creator })
 }
 
-// replace gives the file new content. A crash leaves the old one or the new one.
+// replace gives the file new content.
 func (c *creatorFile) replace(creators []string) error {
-	if err := c.write(strings.Join(creators, "\n") + "\n"); err != nil {
+	if err := replaceFile(c.fs, c.dir, creatorName, strings.Join(creators, "\n")+"\n"); err != nil {
 		return fmt.Errorf("write %s, which tells this broker's registration from that of others: %w", c.path(), err)
 	}
 	c.creators = creators
 	return nil
 }
 
-func (c *creatorFile) write(text string) error {
-	temporary := filepath.Join(c.dir, creatorTemporary)
-	if err := c.fs.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// replaceFile gives a file of the log folder new content. A crash leaves the old
+// one or the new one.
+func replaceFile(files vfs.FS, dir, name, text string) error {
+	temporary := filepath.Join(dir, name+temporarySuffix)
+	if err := files.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	file, err := c.fs.Create(temporary)
+	file, err := files.Create(temporary)
 	if err != nil {
 		return err
 	}
@@ -99,10 +101,10 @@ func (c *creatorFile) write(text string) error {
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = c.fs.Rename(temporary, c.path())
+		err = files.Rename(temporary, filepath.Join(dir, name))
 	}
 	if err != nil {
-		return errors.Join(err, c.fs.Remove(temporary))
+		return errors.Join(err, files.Remove(temporary))
 	}
-	return c.fs.SyncDir(c.dir)
+	return files.SyncDir(dir)
 }
