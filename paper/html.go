@@ -52,8 +52,9 @@ func withoutTitle(page string) string {
 type laidOut struct {
 	Head []cell
 	Rows [][]cell
-	// Words says that the columns hold more than a few words each.
-	Words bool
+	// Class is "words" for columns that hold more than a few words each,
+	// "attempts" for the many columns of the attempts, else "".
+	Class string
 }
 
 type cell struct {
@@ -81,7 +82,10 @@ func wordsTable(t *plots.Table, p RunPart, attempts bool) laidOut {
 		}
 		return ""
 	})
-	out.Words = !attempts
+	out.Class = "words"
+	if attempts {
+		out.Class = "attempts"
+	}
 	return out
 }
 
