@@ -49,7 +49,7 @@ func (d *Driver) Settings(ctx context.Context, broker host.Host, o driver.Option
 	if err != nil {
 		return nil, err
 	}
-	out, err := broker.Run(ctx, "java", "--version")
+	out, err := host.Ask(ctx, broker, "java", "--version")
 	if err != nil {
 		return nil, fmt.Errorf("the version of Java on %s: %w", broker.Name(), err)
 	}

@@ -49,7 +49,7 @@ func (d *Driver) Settings(ctx context.Context, broker host.Host, o driver.Option
 		return nil, err
 	}
 	// Of the program itself: it need not be the distribution's.
-	out, err := broker.Run(ctx, onPath(packageName, "--version")...)
+	out, err := host.Ask(ctx, broker, onPath(packageName, "--version")...)
 	if err != nil {
 		return nil, fmt.Errorf("the version of %s on %s: %w", packageName, broker.Name(), err)
 	}

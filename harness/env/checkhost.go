@@ -3,6 +3,7 @@ package env
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -115,12 +116,21 @@ func sshFix(s host.SSHConfig) string {
 }
 
 func (c checker) packages(ctx context.Context, h host.Host, packages []pack) {
-	var there []string
+	var files, there []string
 	for _, p := range packages {
-		missing, err := host.Missing(ctx, h, p.files...)
-		if err != nil {
-			c.report(h.Name(), p.what, Missing, err.Error(), "")
-			continue
+		files = append(files, p.files...)
+	}
+	all, err := host.Missing(ctx, h, files...)
+	if err != nil {
+		c.report(h.Name(), "packages", Missing, err.Error(), "")
+		return
+	}
+	for _, p := range packages {
+		var missing []string
+		for _, f := range p.files {
+			if slices.Contains(all, f) {
+				missing = append(missing, f)
+			}
 		}
 		if len(missing) > 0 {
 			fix := "make setup"

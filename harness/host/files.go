@@ -74,9 +74,7 @@ func (m *machine) MkdirAll(ctx context.Context, p string) error {
 // that is lost in between would otherwise leave a file that is cut off.
 const writeScript = `
 t="$1.part$$"
-if cat > "$t" && [ "$(wc -c < "$t")" -eq "$3" ] && chmod "$2" -- "$t" && mv -f -- "$t" "$1"; then exit 0; fi
-rm -f -- "$t"
-exit 1`
+cat > "$t" && [ "$(wc -c < "$t")" -eq "$3" ] && chmod "$2" -- "$t" && mv -f -- "$t" "$1" || { rm -f -- "$t"; exit 1; }`
 
 func (m *machine) WriteFile(ctx context.Context, p string, data []byte, mode os.FileMode) error {
 	if err := m.checkAbs("writing", p); err != nil {

@@ -42,7 +42,8 @@ type machine struct {
 	mu      sync.Mutex
 	closed  bool
 	running map[*process]struct{}
-	ports   map[int]bool // handed out by FreePort
+	ports   map[int]bool      // handed out by FreePort
+	answers map[string][]byte // of Ask
 
 	binMu    sync.Mutex
 	binaries map[string]string
@@ -54,6 +55,7 @@ type machine struct {
 func (m *machine) open(ctx context.Context) error {
 	m.running = map[*process]struct{}{}
 	m.ports = map[int]bool{}
+	m.answers = map[string][]byte{}
 	m.binaries = map[string]string{}
 	g, err := startGuard(ctx, m.reach.guard(m.cfg.Dir), m.cfg.Kind == SSH)
 	if err != nil {

@@ -265,30 +265,30 @@ func (s *sshReach) usage(ctx context.Context, p *process) (Usage, error) {
 	return parseUsage(parts[0], parts[1], parts[2])
 }
 
+// binaryScript says what the host is, then writes a program as writeScript
+// does and says its sum: all with one call of ssh.
+const binaryScript = `uname -sm` + writeScript + `
+sha256sum < "$1"`
+
 // binary copies the program, and compares what arrived with what was sent.
 func (s *sshReach) binary(ctx context.Context, m *machine, local, name string) (string, error) {
-	out, err := m.Run(ctx, "uname", "-sm")
-	if err != nil {
-		return "", err
-	}
-	system := strings.TrimSpace(string(out))
-	if want := "Linux " + unameMachine(); system != want {
-		return "", fmt.Errorf("the host is %q and the program is built for %q: build on the host and run the testbed there", system, want)
-	}
 	content, err := os.ReadFile(local)
 	if err != nil {
 		return "", err
 	}
 	remote := m.guard.runDir + "/bin/" + name
-	if err := m.WriteFile(ctx, remote, content, 0o755); err != nil {
-		return "", err
+	var out bounded
+	err = m.script(ctx, "binary", binaryScript, bytes.NewReader(content), &out, remote, "0755", strconv.Itoa(len(content)))
+	system, sum, _ := strings.Cut(string(out.buf), "\n")
+	// Said first, since it may be why the rest failed.
+	if want := "Linux " + unameMachine(); system != "" && system != want {
+		return "", fmt.Errorf("the host is %q and the program is built for %q: build on the host and run the testbed there", system, want)
 	}
-	out, err = m.Run(ctx, "sha256sum", remote)
 	if err != nil {
 		return "", err
 	}
-	if want := fmt.Sprintf("%x", sha256.Sum256(content)); !strings.HasPrefix(string(out), want) {
-		return "", fmt.Errorf("what arrived has the SHA-256 sum %.64s and not %s", out, want)
+	if want := fmt.Sprintf("%x", sha256.Sum256(content)); !strings.HasPrefix(sum, want) {
+		return "", fmt.Errorf("what arrived has the SHA-256 sum %.64s and not %s", sum, want)
 	}
 	return remote, nil
 }

@@ -30,14 +30,14 @@ func Missing(ctx context.Context, h host.Host, packages string, programs ...stri
 // PackageVersion returns the version of an installed Debian package on the
 // host, or else the first line that the fallback command writes.
 func PackageVersion(ctx context.Context, h host.Host, pkg string, fallback ...string) (string, error) {
-	out, err := h.Run(ctx, "dpkg-query", "--showformat=${Version}", "--show", pkg)
+	out, err := host.Ask(ctx, h, "dpkg-query", "--showformat=${Version}", "--show", pkg)
 	if version := strings.TrimSpace(string(out)); err == nil && version != "" {
 		return version, nil
 	}
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	out, fallbackErr := h.Run(ctx, fallback...)
+	out, fallbackErr := host.Ask(ctx, h, fallback...)
 	first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	if fallbackErr != nil || first == "" {
 		if err == nil {
