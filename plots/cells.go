@@ -56,10 +56,13 @@ func percent(r *Ratio) string {
 	return strconv.FormatFloat(100*r.Median, 'f', 1, 64) + " %"
 }
 
-// times is a ratio with its range, if it has one.
+// times is a ratio with its interval, or its range, if it has one.
 func times(r *Ratio) string {
 	if r == nil {
 		return unknown
+	}
+	if r.hasInterval() {
+		return fmt.Sprintf("%s (%s .. %s)", factor(r.Median), factor(*r.Low), factor(*r.High))
 	}
 	if r.Min == r.Max { // of one repetition each
 		return factor(r.Median)

@@ -63,7 +63,7 @@ func compared(a, b *resultfile.Result, s resultfile.Scenario, y resultfile.Syste
 		First: ratesOf(as), Second: ratesOf(bs),
 		FirstMicros: summaryOf(as, brokerMicros), SecondMicros: summaryOf(bs, brokerMicros),
 	}
-	c.Ratio = ratio(c.Second, c.First)
+	c.Ratio = RatioOf(valuesOf(bs, rate), valuesOf(as, rate))
 	c.P, c.Verdict = verdict(valuesOf(as, rate), valuesOf(bs, rate))
 	return c
 }
@@ -134,6 +134,11 @@ func (c Comparison) write(w io.Writer, as format) error {
 	}
 	if err := as.table(t, w); err != nil {
 		return err
+	}
+	if slices.ContainsFunc(c.Systems, func(y Compared) bool { return y.Ratio.hasInterval() }) {
+		if _, err := fmt.Fprintf(w, "\n%s\n", as.paragraph("Second over first: "+intervalNote+".")); err != nil {
+			return err
+		}
 	}
 	if slices.ContainsFunc(c.Systems, func(y Compared) bool { return y.Verdict == tooFew }) {
 		if _, err := fmt.Fprintf(w, "\n%s\n", as.paragraph(enoughNote)); err != nil {

@@ -153,6 +153,31 @@ func TestRatioOfOneRepetitionHasNoRange(t *testing.T) {
 	}
 }
 
+// From six repetitions of both on, a ratio has its interval in the tables, and
+// the notes say so.
+func TestRatiosHaveIntervals(t *testing.T) {
+	m := small()
+	m.repeat, m.outcome, m.capped = 6, nil, nil
+	m.speeds["activemq"] = 20_000
+	r := read(t, m.make(t))
+	rates := RatesOf(r)[0]
+	if !strings.Contains(rates.notes(), "ratios with the 95 % interval where both have 6 repetitions") {
+		t.Errorf("notes: %s", rates.notes())
+	}
+	kafka := rates.Systems[0]
+	if a := kafka.Against[0].Ratio; !a.hasInterval() || *a.Low < a.Min || *a.High > a.Max || *a.Low > a.Median || *a.High < a.Median {
+		t.Errorf("ratio %+v", a)
+	}
+	var text bytes.Buffer
+	c := Compare(r, r)
+	if err := c.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	if said := strings.Join(strings.Fields(text.String()), " "); !c.Systems[0].Ratio.hasInterval() || !strings.Contains(said, "Second over first: with the 95 % interval") {
+		t.Errorf("%s", &text)
+	}
+}
+
 func TestHostsLine(t *testing.T) {
 	for kind, want := range map[string]string{
 		"local": "one machine without a link of their own", "netns": "network namespaces that share one machine", "ssh": "two machines",

@@ -106,7 +106,7 @@ func systemRates(r *resultfile.Result, s resultfile.Scenario, y resultfile.Syste
 	for _, p := range peers {
 		a := Against{System: p.ID}
 		if p.ID != y.ID {
-			a.Ratio = ratio(row.MessagesPerSecond, ratesOf(validAttempts(r, s, p)))
+			a.Ratio = RatioOf(valuesOf(valid, rate), valuesOf(validAttempts(r, s, p), rate))
 		}
 		row.Against = append(row.Against, a)
 	}
@@ -286,7 +286,11 @@ func (t Rates) notes() string {
 	if t.Work == resultfile.Produce {
 		b.WriteString(", of what arrived at the broker by its own count")
 	}
-	b.WriteString("; ratios with the lowest and the highest that any two repetitions give.")
+	if t.anyRatioInterval() {
+		b.WriteString("; ratios " + intervalNote + ".")
+	} else {
+		b.WriteString("; ratios with the lowest and the highest that any two repetitions give.")
+	}
 	if t.Busy > 0 {
 		fmt.Fprintf(&b, " The machine was busy with other work before %s (load %.1f at most): rates are lower and spread more widely than on a quiet one.", plural(t.Busy, "attempt"), t.BusyLoad)
 	}
@@ -330,6 +334,15 @@ func (t Rates) peers() []string {
 		}
 	}
 	return nil
+}
+
+func (t Rates) anyRatioInterval() bool {
+	for _, y := range t.Systems {
+		if slices.ContainsFunc(y.Against, func(a Against) bool { return a.Ratio.hasInterval() }) {
+			return true
+		}
+	}
+	return false
 }
 
 func (t Rates) anyInterval() bool {

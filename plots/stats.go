@@ -67,6 +67,11 @@ type Ratio struct {
 	High *float64 `json:"high,omitempty"`
 }
 
+func (r *Ratio) hasInterval() bool { return r != nil && r.Low != nil }
+
+// intervalNote says what stands behind a ratio where there are intervals.
+const intervalNote = "with the 95 % interval where both have 6 repetitions and more, else with the lowest and the highest that any two repetitions give"
+
 // ratioInterval is the interval that belongs to the Mann-Whitney U test: of the
 // ratios of all pairs, in order, as many are cut off at either end as the test
 // takes for chance.
