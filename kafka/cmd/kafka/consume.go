@@ -20,9 +20,9 @@ func consumeCommand() command {
 }
 
 const consumeAbout = `Prints each message as a line, and waits for more until it is interrupted,
---max-messages were printed, or, with --exit-at-end, everything is printed that
-the log held when it began. Messages that were compressed together have one
-offset, and are printed from the first.
+--max-messages were printed, nobody reads its output any more, or, with
+--exit-at-end, everything is printed that the log held when it began. Messages
+that were compressed together have one offset, and are printed from the first.
 
 With --broker-list it reads one partition at one broker, from --offset on, and
 keeps no record of how far it came. A topic that does not exist is waited for,
@@ -103,6 +103,8 @@ func runConsume(ctx context.Context, args []string, std stdio) error {
 	if o.connect, err = newConnector(*connectTimeout, std.Err); err != nil {
 		return err
 	}
+	ctx, stop := whileRead(ctx, std.Out)
+	defer stop()
 	if *zk != "" {
 		if err := fs.refuse("a group shares all partitions, and goes on where it has committed (\"kafka groups reset\" changes that)", "partition", "offset"); err != nil {
 			return err
@@ -181,8 +183,8 @@ func (o *consumeOptions) consumePartition(ctx context.Context, std stdio) (err e
 	}
 	defer s.Close()
 	err = c.print(ctx, s)
-	if errors.Is(err, context.Canceled) {
-		err = nil // an interrupt is how consuming ends
+	if errors.Is(err, context.Canceled) || unread(err) {
+		err = nil // an interrupt is how consuming ends, and so is a reader that has enough
 	}
 	return err
 }

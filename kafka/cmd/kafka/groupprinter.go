@@ -66,8 +66,8 @@ func (p *groupPrinter) printAll(ctx context.Context, g *consumer.Group, streams 
 		})
 	}
 	err := each.Wait()
-	if errors.Is(err, context.Canceled) {
-		err = nil // an interrupt, or the end that was wanted
+	if errors.Is(err, context.Canceled) || unread(err) {
+		err = nil // an interrupt, the end that was wanted, or a reader that has enough
 	}
 	return err
 }
