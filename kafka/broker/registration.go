@@ -247,13 +247,20 @@ func (g *registration) stepBroker(ctx context.Context, s *sessionState) error {
 		creator := registry.NewCreator(g.broker.Host, time.Now())
 		// Before the node: whoever finds it there must know that it is ours.
 		if err := g.creators.add(creator); err != nil {
-			return err
+			// The disk may be full. What it holds can be read all the same, so the broker
+			// must be found: by the creator that is known already.
+			last := g.creators.last()
+			if last == "" {
+				return err
+			}
+			g.log.Warn("broker registers with the creator of its last registration", "creator", last, "error", err)
+			creator = last
 		}
 		s.creator = creator
 	}
 	b := g.broker
 	b.Creator = s.creator
-	if err := g.registry.RegisterBroker(ctx, s.Session, b, g.creators.before(s.creator)); err != nil {
+	if err := g.registry.RegisterBroker(ctx, s.Session, b, g.creators.creators); err != nil {
 		return err
 	}
 	if err := g.folderID().keep(); err != nil {

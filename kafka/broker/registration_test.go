@@ -304,6 +304,35 @@ func TestB14ExpiredWhileItLives(t *testing.T) {
 	})
 }
 
+// TestRegistrationOnAFullDisk: a broker that cannot keep a new creator, as its disk is
+// full, registers again all the same: what it holds can be read.
+func TestRegistrationOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	zktest.EachShared(t, func(t *testing.T, c *zktest.Cluster) {
+		o := observe(t, c)
+		dir := t.TempDir()
+		b := kafkatest.Start(t, kafkatest.WithID(1), kafkatest.WithZooKeeper(c.Connect()), withDir(dir), withMetrics)
+		create(t, b, "t", 1)
+		o.awaitTopics(1, "map[t:1]")
+		// No file can be made where this folder is, nor can it be removed.
+		if err := os.MkdirAll(filepath.Join(dir, "broker.creator.tmp", "full"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		value, session := o.broker(1)
+		for range 2 {
+			if err := c.Expire(session); err != nil {
+				t.Fatal(err)
+			}
+			session = o.awaitOther(1, session)
+			o.awaitTopics(1, "map[t:1]")
+			awaitHealth(t, b, http.StatusOK, "ready")
+		}
+		if now, _ := o.broker(1); now != value {
+			t.Errorf("registered as %q, before as %q", now, value)
+		}
+	})
+}
+
 func awaitHealth(t *testing.T, b *kafkatest.Broker, status int, says string) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("status %d, %q", status, says), func() bool {

@@ -72,9 +72,12 @@ func (c *creatorFile) keepOnly(creator string) error {
 	return c.replace([]string{creator})
 }
 
-// before returns the creators but the given one.
-func (c *creatorFile) before(creator string) []string {
-	return slices.DeleteFunc(slices.Clone(c.creators), func(other string) bool { return other == creator })
+// last returns the creator of the last registration, "" if there was none.
+func (c *creatorFile) last() string {
+	if len(c.creators) == 0 {
+		return ""
+	}
+	return c.creators[len(c.creators)-1]
 }
 
 // replace gives the file new content.
