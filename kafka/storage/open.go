@@ -27,8 +27,8 @@ func parallelOpens() int { return max(parallelSyncs, 2*runtime.GOMAXPROCS(0)) }
 // folder's lock, recovers every log after an unclean stop, and starts the timers
 // of flushes and of retention.
 //
-// It fails with [ErrLocked] when another manager has the folder, and when there
-// is something in it that it does not understand. A log that is damaged beyond
+// It fails with [ErrLocked] when another manager has the folder, and when it is a
+// ZooKeeper's or there is something in it that it does not understand. A log that is damaged beyond
 // recovery, or whose files it may not open, does not make it fail: that partition
 // is [ErrOutOfService], the others are served.
 func Open(ctx context.Context, dir string, cfg Config) (*Manager, error) {
@@ -40,6 +40,9 @@ func Open(ctx context.Context, dir string, cfg Config) (*Manager, error) {
 	m := &Manager{dir: dir, cfg: cfg, troubled: make(chan struct{}, 1)}
 	m.clockBegan.Store(cfg.Clock.Now().Add(-cfg.Clock.Elapsed()).UnixNano())
 	m.life, m.endLife = context.WithCancelCause(context.Background())
+	if err := checkForeign(cfg.FS, dir); err != nil {
+		return nil, fmt.Errorf("log folder %s: %w", dir, err)
+	}
 	if err := makeFolder(cfg.FS, dir); err != nil {
 		return nil, fmt.Errorf("make log folder %s: %w", dir, err)
 	}

@@ -42,6 +42,9 @@ type store struct {
 // openStore opens a data folder, makes it if it is missing, and returns what it
 // holds.
 func openStore(fsys vfs.FS, dir string, logger *slog.Logger) (_ *store, _ *state, err error) {
+	if err := checkForeign(fsys, dir); err != nil {
+		return nil, nil, fmt.Errorf("data folder %s: %w", dir, err)
+	}
 	if err := makeFolder(fsys, dir); err != nil {
 		return nil, nil, fmt.Errorf("data folder %s: %w", dir, err)
 	}
