@@ -8,6 +8,7 @@ import (
 	"io"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -26,12 +27,18 @@ import (
 // was not there before the first. Two guards may meet in doing so: hence the
 // tries at the beginning, and the marking again at the end.
 //
+// A machine that vanishes from the network without a word, with its cable or
+// its switch, ends no standard input: sshd may wait for hours. So a guard that
+// is given a second argument wants lines on its standard input, and takes
+// silence for its end: a process beside it looks every so many seconds, and
+// ends the reader when three times in a row no line had come.
+//
 // This is in place of PR_SET_PDEATHSIG, which kills only the direct child,
 // follows the thread (not the process) that forked it, and does not exist over
 // ssh.
 const guardScript = `
 trap '' HUP INT TERM PIPE
-base=$1
+base=$1 silence=$2
 made=$base/.made-by-kafkalab
 d=
 for try in 1 2 3 4 5; do
@@ -43,7 +50,28 @@ done
 [ -n "$d" ] || exit 1
 mkdir "$d/data" "$d/bin" "$d/processes" || exit 1
 echo "kafkalab-guard $$ $d"
-while read -r line; do :; done
+if [ -n "$silence" ]; then
+  exec 3<&0
+  ( while read -r line; do : > "$d/heard"; done ) <&3 3<&- &
+  reader=$!
+  exec 3<&- </dev/null
+  (
+    trap 'kill -s KILL "$nap"; exit 0' USR1
+    quiet=0
+    while [ $quiet -lt 3 ]; do
+      sleep "$silence" & nap=$!
+      wait "$nap"
+      if [ -e "$d/heard" ]; then rm -f -- "$d/heard"; quiet=0; else quiet=$((quiet+1)); fi
+    done
+    kill -s KILL "$reader"
+  ) >/dev/null 2>&1 &
+  counter=$!
+  wait "$reader"
+  kill -s USR1 "$counter" 2>/dev/null
+  wait "$counter"
+else
+  while read -r line; do :; done
+fi
 tries=0
 while [ -d "$d/processes" ] && [ $tries -lt 200 ]; do
   tries=$((tries+1))
@@ -66,6 +94,11 @@ rmdir -- "$base" 2>/dev/null || { [ ! -d "$base" ] || : > "$made"; }
 exit 0
 `
 
+// guardSilence is how long a remote guard waits for a word of this machine: as
+// long as ssh waits for one of the other (ServerAliveInterval times
+// ServerAliveCountMax).
+var guardSilence = time.Minute
+
 // guardMark begins the line with which the guard reports. What a login shell
 // prints before it is passed over.
 const guardMark = "kafkalab-guard "
@@ -79,6 +112,7 @@ type guard struct {
 	done   chan struct{} // closed when the guard has ended
 	err    error         // why it ended; set before done is closed
 	stderr *Tail
+	lines  sync.WaitGroup // of keepAlive, which ends after done
 }
 
 // startGuard starts cmd, which runs guardScript, here or remote, and waits for
@@ -115,6 +149,9 @@ func startGuard(ctx context.Context, cmd *exec.Cmd, remote bool) (*guard, error)
 		err = ctx.Err()
 	}
 	if err == nil {
+		if remote {
+			g.lines.Go(func() { g.keepAlive(in) })
+		}
 		return g, nil
 	}
 	g.in.Close()
@@ -130,6 +167,24 @@ func startGuard(ctx context.Context, cmd *exec.Cmd, remote bool) (*guard, error)
 		err = g.err
 	}
 	return nil, err
+}
+
+// keepAlive writes the lines that say to a remote guard that this machine is
+// still there, until the guard has ended or its input is closed.
+func (g *guard) keepAlive(in io.Writer) {
+	t := time.NewTicker(guardSilence / 6)
+	defer t.Stop()
+	for {
+		// A write ends with an error once close has closed the pipe.
+		if _, err := io.WriteString(in, "here\n"); err != nil {
+			return
+		}
+		select {
+		case <-t.C:
+		case <-g.done:
+			return
+		}
+	}
 }
 
 func (g *guard) readReport(out io.Reader) error {
@@ -157,12 +212,14 @@ func (g *guard) close(ctx context.Context) error {
 	g.in.Close()
 	select {
 	case <-g.done:
+		g.lines.Wait()
 		return g.err
 	case <-ctx.Done():
 		if g.remote {
 			// Only the way to it ends, on which there may be no answer any more.
 			_ = g.cmd.Process.Kill()
 			<-g.done
+			g.lines.Wait()
 		}
 		return fmt.Errorf("%s is still being removed: %w", g.runDir, ctx.Err())
 	}

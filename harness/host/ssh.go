@@ -90,7 +90,8 @@ func (s *sshReach) command(master bool, script string, args ...string) *exec.Cmd
 func quote(w string) string { return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'" }
 
 func (s *sshReach) guard(base string) *exec.Cmd {
-	return s.command(true, guardScript, "kafkalab-guard", base)
+	third := strconv.FormatFloat((guardSilence / 3).Seconds(), 'f', -1, 64)
+	return s.command(true, guardScript, "kafkalab-guard", base, third)
 }
 
 // startScript runs a program in a group of its own. $1 is the guard's folder,
