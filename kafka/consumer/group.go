@@ -30,7 +30,9 @@ import (
 //     the log, between two rebalances.
 //   - Messages come twice only after an unclean end (a crash, a session that has
 //     expired, a commit that failed), and only those past the last commit; and the
-//     one in hand when a partition was given up before the application was done.
+//     one in hand when a partition was given up before the application was done. Those
+//     that were compressed together have one offset: if they are not all done with
+//     when a partition is given up or the group is closed, all of them come again.
 //   - A partition that is free is owned within the longest pause between two tries of
 //     a rebalance. Giving up is never final: what is not owned is tried for again for
 //     as long as it is wanted, and is counted in [GroupStats.Unowned].
