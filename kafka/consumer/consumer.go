@@ -162,8 +162,8 @@ type Message struct {
 }
 
 var (
-	// ErrClosed is returned by a stream after Close.
-	ErrClosed = errors.New("stream is closed")
+	// ErrClosed is returned by a stream, or a group with its streams, after Close.
+	ErrClosed = errors.New("consumer is closed")
 	// ErrTooLarge says that a message is larger than MaxFetchBytes. One that holds
 	// more than MaxDecompressedBytes is [message.ErrTooLarge].
 	ErrTooLarge = errors.New("raise the limit of the fetch size")

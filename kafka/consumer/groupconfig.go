@@ -36,9 +36,9 @@ type GroupConfig struct {
 
 	// What to subscribe to, one of: Topics, the number of streams for each topic; or
 	// WhiteList or BlackList, a regular expression for the whole names of topics,
-	// with Streams streams (default 1) that share the messages of all topics the list
-	// lets through, also of those that come later. Expressions are normalised, and
-	// restricted, as [registry.WhiteList] says.
+	// with Streams streams (default 1; not with Topics) that share the messages of all
+	// topics the list lets through, also of those that come later. Expressions are
+	// normalised, and restricted, as [registry.WhiteList] says.
 	Topics               map[string]int
 	WhiteList, BlackList string
 	Streams              int
@@ -125,7 +125,7 @@ func (c GroupConfig) withDefaults() (GroupConfig, error) {
 	if c.HookTimeout == 0 {
 		c.HookTimeout = DefaultHookTimeout
 	}
-	if c.Streams == 0 {
+	if c.Streams == 0 && len(c.Topics) == 0 {
 		c.Streams = 1
 	}
 	if c.Logger == nil {
@@ -141,6 +141,8 @@ func (c GroupConfig) check() error {
 		return fmt.Errorf("consumer: %d tries of a rebalance: give 1 or more", c.RebalanceTries)
 	case c.RebalanceBackoff < 0 || c.HookTimeout < 0:
 		return fmt.Errorf("consumer: rebalance back-off %v, hook time-out %v: give more than 0", c.RebalanceBackoff, c.HookTimeout)
+	case c.Streams != 0 && len(c.Topics) > 0:
+		return fmt.Errorf("consumer: %d streams beside Topics, which says how many each topic has: leave Streams out", c.Streams)
 	case c.OffsetReset < ResetSmallest || c.OffsetReset > ResetFail:
 		return fmt.Errorf("consumer: %v: give one of smallest, largest, fail", c.OffsetReset)
 	case f.Broker != "" || f.Topic != "" || f.Partition != 0 || f.Start != 0 || f.Reset != 0 ||
