@@ -106,7 +106,3 @@ func layOut(t *plots.Table, link func(row []string, column int) string) laidOut 
 
 // Of returns the part of the run that a finding comes from.
 func (r *Report) Of(f Finding) RunPart { return r.part(f.Run) }
-
-// State and Origin are for the page.
-func (p RunPart) State() string  { return p.state() }
-func (p RunPart) Origin() string { return p.origin() }

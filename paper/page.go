@@ -126,8 +126,8 @@ func (m *page) check(k JudgedCheck) {
 		}
 		m.line("%s%s in %s%s", start, s, p.named(), end)
 	}
-	for _, r := range k.TooSmall {
-		m.line("  Too small to decide anything: %s.", plots.Escape(r.Run.Name))
+	for _, p := range k.Passed {
+		m.line("  Passed over: %s, since %s.", plots.Escape(p.Run.Run.Name), p.Why)
 	}
 }
 
@@ -145,7 +145,7 @@ func (m *page) run(p RunPart) error {
 		label = " (" + p.Label + ")"
 	}
 	m.line("## Run %s%s\n", plots.Escape(p.Run.Name), label)
-	m.line("%s. All numbers of this part come from [its result folder](%s). %s\n\n%s\n\n%s\n", plots.Escape(p.Line), p.Link, plots.Escape(p.state()), plots.Escape(p.Hosts), plots.Escape(p.origin()))
+	m.line("%s. All numbers of this part come from [its result folder](%s). %s\n\n%s\n\n%s\n", plots.Escape(p.Line), p.Link, plots.Escape(p.State()), plots.Escape(p.Hosts), plots.Escape(p.Origin()))
 	if len(p.Faults) > 0 {
 		m.line("Files that could not be read; their attempts do not count:\n")
 		for _, fault := range p.Faults {

@@ -186,8 +186,8 @@ func (r *Report) Write(out string) ([]string, error) {
 	return written, nil
 }
 
-// state says how complete a run is.
-func (p RunPart) state() string {
+// State says how complete a run is.
+func (p RunPart) State() string {
 	s := fmt.Sprintf("%d of %d attempts are valid", p.Valid, len(p.Run.Attempts))
 	switch {
 	case p.Run.Interrupted:
@@ -198,8 +198,8 @@ func (p RunPart) state() string {
 	return s + "."
 }
 
-// origin says when, at which commit and by which command a run was made.
-func (p RunPart) origin() string {
+// Origin says when, at which commit and by which command a run was made.
+func (p RunPart) Origin() string {
 	return fmt.Sprintf("Started %s; order of the systems by seed %d; command: %s", p.Run.Started.UTC().Format(time.RFC3339), p.Run.Seed, p.Run.Command)
 }
 

@@ -121,6 +121,36 @@ func TestReportIsDeterministic(t *testing.T) {
 	}
 }
 
+// The reference runs themselves: twice the same, and nothing in them is damaged.
+func TestReportOfTheReferenceRuns(t *testing.T) {
+	reference := filepath.Join("..", "results", "reference")
+	dirs, err := filepath.Glob(filepath.Join(reference, "*T*Z-*"))
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("%d runs, %v", len(dirs), err)
+	}
+	var before [2][]byte
+	for i := range 2 {
+		r, err := New(dirs, reference, scenariosOf(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Broken) > 0 {
+			t.Errorf("broken: %v", r.Broken)
+		}
+		for _, p := range r.Runs {
+			if len(p.Faults) > 0 {
+				t.Errorf("%s: %q", p.Run.Name, p.Faults)
+			}
+		}
+		page, markdown := forms(t, r)
+		if i > 0 && (!bytes.Equal(page, before[0]) || !bytes.Equal(markdown, before[1])) {
+			t.Error("the second report differs from the first")
+		}
+		before = [2][]byte{page, markdown}
+		checkLinks(t, parsePage(t, page), reference)
+	}
+}
+
 // A folder that is no run, a run without its run.json, a run whose files are
 // damaged, and one that was cut off: each is named, and the others count.
 func TestBrokenFoldersAreNamed(t *testing.T) {

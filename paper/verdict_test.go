@@ -98,8 +98,13 @@ func TestNothingIsMeasured(t *testing.T) {
 	}
 	trial := read(t, invented{name: "trial", messages: 20_000, repeat: 1, rates: asMeasured()}.write(t, t.TempDir()))
 	k := judgeRuns(t, trial)["C4"].Checks[0]
-	if k.Verdict != NotMeasured || len(k.TooSmall) != 1 || !strings.Contains(k.Why, "with 1,000,000 messages and more") {
+	if k.Verdict != NotMeasured || len(k.Passed) != 1 || k.Passed[0].Why != "it asked for 20,000 messages in an attempt, and 1,000,000 are wanted" {
 		t.Errorf("a trial: %+v", k)
+	}
+	trial.Run.Messages, trial.Run.Testbed.Kind = 2_000_000, "local"
+	k = judgeRuns(t, trial)["C4"].Checks[0]
+	if k.Verdict != NotMeasured || len(k.Passed) != 1 || !strings.Contains(k.Passed[0].Why, "without a link") {
+		t.Errorf("without a link: %+v", k)
 	}
 	some := asMeasured()
 	delete(some, "rabbitmq")
