@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"kafkalab/kafka/consumer"
 	"kafkalab/kafka/registry"
+	"kafkalab/kafka/wire"
 )
 
 const (
@@ -103,6 +106,7 @@ func (o *consumeOptions) consumeGroup(ctx context.Context, std stdio) (err error
 		closeRegistry(reg, notes)
 	}()
 	cfg := o.groupConfig(reg)
+	notes.deletions = &deletions{reg}
 	notes.hook(&cfg, o.zk.session)
 	var end *groupEnd
 	if o.exit {
@@ -143,7 +147,8 @@ func groupStreams(g *consumer.Group, cfg consumer.GroupConfig) []*consumer.Group
 type groupNotes struct {
 	out    io.Writer
 	joined chan struct{} // closed once the member was named
-	mu     sync.Mutex
+	*deletions
+	mu sync.Mutex
 }
 
 // Write takes a line, or several, of what is told.
@@ -153,13 +158,20 @@ func (n *groupNotes) Write(p []byte) (int, error) {
 	return n.out.Write(p)
 }
 
-// problem tells of an error that is not the end.
-func (n *groupNotes) problem(err error) { _, _ = fmt.Fprintln(n, err) }
+// problem tells of an error that is not the end. That the topic of a partition was
+// deleted is told when the partition is given up.
+func (n *groupNotes) problem(err error) {
+	var of *consumer.PartitionError
+	if errors.As(err, &of) && errors.Is(err, wire.CodeWrongPartition) && n.deleted(context.Background(), of.Topic, of.Broker) {
+		return
+	}
+	_, _ = fmt.Fprintln(n, err)
+}
 
 // hook lets a group tell of itself, in lines that come after that of its name. The
 // members' sessions last so long after an end that they could not tell of.
 func (n *groupNotes) hook(cfg *consumer.GroupConfig, session time.Duration) {
-	log := &groupLog{notes: n, session: session}
+	log := &groupLog{notes: n, session: session, deletions: n.deletions}
 	cfg.Logger = log.logger()
 	cfg.OnAssigned = func(ctx context.Context, partitions []consumer.TopicPartition) {
 		select {
@@ -169,14 +181,32 @@ func (n *groupNotes) hook(cfg *consumer.GroupConfig, session time.Duration) {
 		log.came()
 		n.say("now reading", partitions)
 	}
-	cfg.OnRelease = func(_ context.Context, partitions []consumer.TopicPartition, lost bool) error {
-		if lost {
-			n.say("lost", partitions)
-		} else {
-			n.say("giving up", partitions)
-		}
+	cfg.OnRelease = func(ctx context.Context, partitions []consumer.TopicPartition, lost bool) error {
+		n.released(ctx, partitions, lost)
 		return nil
 	}
+}
+
+// released tells of partitions that are given up, those of topics that were deleted
+// apart.
+func (n *groupNotes) released(ctx context.Context, partitions []consumer.TopicPartition, lost bool) {
+	if lost {
+		n.say("lost", partitions)
+		return
+	}
+	byTopic := map[string][]consumer.TopicPartition{}
+	var others []consumer.TopicPartition
+	for _, p := range partitions {
+		if n.deleted(ctx, p.Topic, p.Partition.Broker) {
+			byTopic[p.Topic] = append(byTopic[p.Topic], p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	for _, topic := range slices.Sorted(maps.Keys(byTopic)) {
+		n.say(fmt.Sprintf("topic %q was deleted: giving up", topic), byTopic[topic])
+	}
+	n.say("giving up", others)
 }
 
 func (n *groupNotes) say(what string, partitions []consumer.TopicPartition) {

@@ -11,15 +11,17 @@ import (
 	"sync"
 	"time"
 
+	"kafkalab/kafka/consumer"
 	"kafkalab/kafka/coord"
 	"kafkalab/kafka/registry"
 )
 
 // groupLog puts what a group logs into lines for the user: what goes wrong, in words
 // that say what comes of it. What is told elsewhere is left out: that ZooKeeper is
-// away ([tellZooKeeper]), with all that follows from it.
+// away ([tellZooKeeper]) and that a topic was deleted, with all that follows from it.
 type groupLog struct {
-	notes   io.Writer
+	notes io.Writer
+	*deletions
 	session time.Duration // how long the session of a member may last after its end
 
 	mu      sync.Mutex
@@ -44,13 +46,18 @@ func (l *groupLog) WithAttrs([]slog.Attr) slog.Handler { return l }
 func (l *groupLog) WithGroup(string) slog.Handler { return l }
 
 // Handle implements slog.Handler.
-func (l *groupLog) Handle(_ context.Context, r slog.Record) error {
+func (l *groupLog) Handle(ctx context.Context, r slog.Record) error {
 	var cause error
 	var more []string
+	deleted := false
 	r.Attrs(func(a slog.Attr) bool {
-		if err, ok := a.Value.Any().(error); ok && cause == nil {
-			cause = err
-		} else {
+		switch v := a.Value.Any().(type) {
+		case error:
+			cause = errors.Join(cause, v)
+		case consumer.TopicPartition:
+			deleted = deleted || l.deleted(ctx, v.Topic, v.Partition.Broker)
+			more = append(more, v.String())
+		default:
 			more = append(more, a.Key+" "+a.Value.String())
 		}
 		return true
@@ -60,7 +67,9 @@ func (l *groupLog) Handle(_ context.Context, r slog.Record) error {
 	case len(owned) > 0:
 		l.waitFor(owned)
 		return nil
-	case strings.HasPrefix(r.Message, noLease), errors.Is(cause, coord.ErrUnavailable), errors.Is(cause, coord.ErrExpired):
+	case deleted, strings.HasPrefix(r.Message, noLease), errors.Is(cause, coord.ErrUnavailable), errors.Is(cause, coord.ErrExpired):
+		return nil
+	case errors.Is(cause, registry.ErrNotOwner): // it was told that the partition is lost
 		return nil
 	}
 	line := r.Message

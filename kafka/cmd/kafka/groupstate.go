@@ -25,6 +25,7 @@ type groupMember struct {
 	Consumer     string        `json:"consumer"`
 	Subscription string        `json:"subscription"`
 	Streams      []groupStream `json:"streams"`
+	topics       []string      // named in the subscription; none of a pattern
 }
 
 // groupStream is a stream of a member and what it owns of a topic.
@@ -173,7 +174,7 @@ func ownedBy(known map[partitionID]progress) map[streamTopic][]string {
 
 // memberOf lists the streams of a member and what they own.
 func memberOf(consumer string, s registry.Subscription, topics []string, owned map[streamTopic][]string) groupMember {
-	m := groupMember{Consumer: consumer, Subscription: s.Text(), Streams: []groupStream{}}
+	m := groupMember{Consumer: consumer, Subscription: s.Text(), Streams: []groupStream{}, topics: s.Topics()}
 	for _, t := range topics {
 		for i := range s.Streams(t) {
 			stream := registry.ThreadID(consumer, i)
@@ -265,11 +266,17 @@ func (g *groupState) print(out io.Writer) error {
 			rows = append(rows, []string{s.Stream, s.Topic, owned})
 		}
 		if len(m.Streams) == 0 {
-			rows = append(rows, []string{m.Consumer, "none that exists", m.Subscription})
+			wanted := m.Subscription
+			if len(m.topics) > 0 {
+				wanted = strings.Join(m.topics, " ")
+			}
+			rows = append(rows, []string{m.Consumer, wanted, "none: no such topic"})
 		}
 	}
-	if _, err := fmt.Fprintln(out); err != nil {
-		return err
+	if len(g.Partitions) > 0 {
+		if _, err := fmt.Fprintln(out); err != nil {
+			return err
+		}
 	}
 	return table(out, rows)
 }

@@ -20,7 +20,8 @@ const topicsAbout = `list      prints the topics that the brokers hold, one a li
 describe  prints each partition: first offset, watermark (the exclusive end of
           what is visible), log end, segments, bytes; of all topics if none is
           named. With --group also which stream of the group owns it (NO OWNER
-          where nobody reads it), the offset that it has committed, and its lag
+          where none does, though it should; "not read" of topics that the group
+          has nothing to do with), the offset that it has committed, and its lag
           in bytes against the watermark
 create    makes topics with --partitions partitions at every broker; with
           --zk-connect it returns when ZooKeeper knows them

@@ -19,6 +19,7 @@ type topicsCluster struct {
 	ids      map[string]int32 // by address
 	topics   []string         // that are registered
 	group    string           // "": none is asked for
+	read     map[string]bool  // topics that the group has to do with
 	progress map[partitionID]progress
 	made     []madeTopic
 }
@@ -52,6 +53,9 @@ func (a *topicsAction) useRegistry(ctx context.Context, z zkOptions, reg *regist
 	if !slices.Contains(groups, group) {
 		return fmt.Errorf("no group %q in ZooKeeper at %s: \"kafka groups list\" names those that are there", group, z.servers)
 	}
+	if c.read, err = topicsRead(ctx, reg, group, a.notes); err != nil {
+		return err
+	}
 	for _, t := range c.topics {
 		if len(a.topics) > 0 && !slices.Contains(a.topics, t) {
 			continue
@@ -67,6 +71,20 @@ func (a *topicsAction) useRegistry(ctx context.Context, z zkOptions, reg *regist
 	return nil
 }
 
+// topicsRead returns the topics that a group has to do with.
+func topicsRead(ctx context.Context, reg *registry.Registry, group string, notes io.Writer) (map[string]bool, error) {
+	members, err := reg.Consumers(ctx, group)
+	if err := skipBad(err, notes); err != nil {
+		return nil, err
+	}
+	topics, err := groupsAction{reg: reg, notes: notes}.groupTopics(ctx, group, members)
+	read := map[string]bool{}
+	for _, t := range topics {
+		read[t] = true
+	}
+	return read, err
+}
+
 // clusterColumns is what a cluster adds to a partition's line.
 type clusterColumns struct {
 	BrokerID int32 `json:"broker_id"`
@@ -77,6 +95,7 @@ type clusterColumns struct {
 type groupColumns struct {
 	Group string `json:"group"`
 	progress
+	unread bool // the group has nothing to do with the topic
 }
 
 // columns returns what is added to a partition's line.
@@ -88,7 +107,7 @@ func (c *topicsCluster) columns(address string, s wire.TopicState) *clusterColum
 	if c.group != "" {
 		p := c.progress[partitionID{s.Topic, registry.Partition{Broker: columns.BrokerID, Partition: s.Partition}}]
 		p.lagTo(s.Watermark)
-		columns.groupColumns = &groupColumns{c.group, p}
+		columns.groupColumns = &groupColumns{c.group, p, !c.read[s.Topic]}
 	}
 	return columns
 }
@@ -106,7 +125,11 @@ func (c *clusterColumns) text() []string {
 	if c == nil || c.groupColumns == nil {
 		return nil
 	}
-	return c.groupColumns.columns()
+	columns := c.groupColumns.columns()
+	if c.unread {
+		columns[0] = "not read"
+	}
+	return columns
 }
 
 // addUnheld adds the topics that are registered while no broker that lives has
