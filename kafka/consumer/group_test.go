@@ -522,6 +522,27 @@ func TestGroupCloseWithoutZooKeeper(t *testing.T) {
 	m.reading.Wait()
 }
 
+// A Close whose context has ended before says that nothing was released, and yet
+// leaves nothing running, also where the client of ZooKeeper lives on: the end of all
+// tests looks for goroutines.
+func TestGroupCloseWithoutTime(t *testing.T) {
+	g := newGroupTest(t, zktest.Shared(t, zktest.Embedded), 1, 2)
+	g.produce("t", 0, 5)
+	shared := registry.New(connect(t, g.zk.Connect()))
+	m := g.join(func(c *consumer.GroupConfig) {
+		c.ZooKeeper, c.Registry = coord.Config{}, shared
+		c.Logger = nil // what ends late may end after the test
+	})
+	g.awaitAll("t", 5)
+	m.gone = true
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := m.Close(ctx); err == nil || !strings.Contains(err.Error(), "released") {
+		t.Errorf("Close: %v", err)
+	}
+	m.reading.Wait()
+}
+
 // OpenGroup fails with what is wrong, and leaves nothing behind.
 func TestOpenGroupFails(t *testing.T) {
 	zk := zktest.Shared(t, zktest.Embedded)

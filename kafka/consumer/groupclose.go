@@ -17,8 +17,10 @@ const closeLimit = 20 * time.Second
 // partitions then when the session ends. What a stream has in hand counts as done
 // with if Next is called, or [GroupStream.Done], within HandoverWait.
 //
-// Close is bounded in time also while ZooKeeper or the application do not answer,
-// and by ctx. A further Close waits for the first and returns the same error.
+// Close waits for ZooKeeper and the application until ctx ends, and for no longer than
+// 20 s, HookTimeout and HandoverWait together. To end connections and the session takes
+// up to 10 s more; what has not ended then ends by itself. A further Close waits for
+// the first and returns the same error.
 func (g *Group) Close(ctx context.Context) error {
 	if !g.closing.CompareAndSwap(false, true) {
 		select {
@@ -55,6 +57,7 @@ func (g *Group) leave(ctx context.Context) (failed []error) {
 		g.member.unwatch()
 	} else {
 		failed = append(failed, errors.New("a rebalance or commit has not ended: nothing was released"))
+		go g.endLate()
 	}
 	if g.ownsClient {
 		// This ends the session, and with it whatever is left of the nodes.
@@ -67,6 +70,18 @@ func (g *Group) leave(ctx context.Context) (failed []error) {
 		failed = append(failed, errors.New("a hook of the application has not returned"))
 	}
 	return failed
+}
+
+// endLate ends what is left running by a Close that had no time to wait, once the
+// rebalance or commit has ended, which it does soon after the group's life. Nodes stay
+// as they are, and the application is told nothing more.
+func (g *Group) endLate() {
+	for _, done := range g.workers {
+		<-done
+	}
+	g.drop(g.ownerships())
+	g.member.unwatch()
+	g.member.resign()
 }
 
 func (g *Group) awaitWorkers(ctx context.Context) bool {

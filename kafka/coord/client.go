@@ -191,7 +191,7 @@ func (c *Client) broadcast() {
 }
 
 // Close ends the session at the server, with its ephemeral nodes and watches,
-// and all goroutines, within closeTimeout. Requests that are under way fail with
+// and all goroutines, within 5 s. Requests that are under way fail with
 // [ErrClosed]. The error says what could not be done: a session that the server
 // did not end lives there until its time-out, and a function of the caller that
 // is still running is not waited for any longer. Later calls return the same.
