@@ -114,8 +114,7 @@ func (c *Claims) judge(k Check, runs []*resultfile.Result, scenarios map[string]
 		slices.SortFunc(j.Findings, betterFirst)
 		slices.SortFunc(j.Passed, func(a, b Passed) int { return strings.Compare(a.Run.Run.Name, b.Run.Run.Name) })
 	}
-	_, built := scenarios[k.Scenario]
-	switch {
+	switch _, built := scenarios[k.Scenario]; {
 	case k.NotTestable != "":
 		j.Verdict, j.Why = NotTestable, k.NotTestable
 	case len(j.Findings) > 0:
@@ -125,7 +124,11 @@ func (c *Claims) judge(k Check, runs []*resultfile.Result, scenarios map[string]
 	case k.NotBuilt:
 		j.Why = fmt.Sprintf("the scenario %s is there, but not yet what in it decides the claim", k.Scenario)
 	default:
-		j.Why = fmt.Sprintf("waits for a run of the scenario %s", k.Scenario)
+		systems := k.System
+		if k.Against != "" {
+			systems += " and " + k.Against
+		}
+		j.Why = fmt.Sprintf("waits for a run of the scenario %s with valid attempts of %s", k.Scenario, systems)
 	}
 	return j
 }

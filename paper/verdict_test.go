@@ -93,7 +93,7 @@ func TestNothingIsMeasured(t *testing.T) {
 			t.Errorf("%s without a run: %s", id, j.Verdict)
 		}
 	}
-	if why := got["C4"].Checks[0].Why; why != "waits for a run of the scenario fig4-producer" {
+	if why := got["C4"].Checks[0].Why; why != "waits for a run of the scenario fig4-producer with valid attempts of kafka-b1 and rabbitmq" {
 		t.Errorf("C4: %s", why)
 	}
 	trial := read(t, invented{name: "trial", messages: 20_000, repeat: 1, rates: asMeasured()}.write(t, t.TempDir()))
