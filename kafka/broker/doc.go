@@ -94,6 +94,9 @@
 //   - A broker that finds its own node of an older session takes it over: the file
 //     broker.creator in the log folder tells its registrations from those of a
 //     foreign broker with the same id. 0.7 fails to start on either (fault B14).
+//   - A log folder in which a broker has registered belongs to its id, by the file
+//     broker.id: with another id the start fails, as the offsets that groups have
+//     committed would be those of other messages.
 //   - A registration that fails is tried again, and one that somebody deletes is made
 //     again. 0.7 logs the first, and does not notice the second.
 //   - Topics can be created and deleted. One that is deleted is taken out of ZooKeeper

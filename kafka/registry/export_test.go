@@ -1,6 +1,6 @@
 package registry
 
-// What the fuzz tests reach of the parsers that have no name outside.
+// What the tests reach of what has no name outside.
 
 func ParseOffset(value string) (int64, error) { return parseOffset(value) }
 
@@ -8,3 +8,5 @@ func ParsePartitionCount(value string) (int32, error) {
 	counts, err := parseTopicBrokers("t", map[string][]byte{"0": []byte(value)})
 	return counts[0], err
 }
+
+func PartitionsOf(counts map[int32]int32) []Partition { return partitionsOf(counts) }

@@ -63,12 +63,12 @@ func parseTopicBrokers(topic string, values map[string][]byte) (map[int32]int32,
 // nodes make sense.
 func (r *Registry) Partitions(ctx context.Context, topic string) ([]Partition, error) {
 	counts, err := r.TopicBrokers(ctx, topic)
-	return PartitionsOf(counts), err
+	return partitionsOf(counts), err
 }
 
-// PartitionsOf returns the partitions of a topic of which each broker has so many,
+// partitionsOf returns the partitions of a topic of which each broker has so many,
 // sorted by [Partition.Compare].
-func PartitionsOf(counts map[int32]int32) []Partition {
+func partitionsOf(counts map[int32]int32) []Partition {
 	var partitions []Partition
 	for _, broker := range slices.Sorted(maps.Keys(counts)) {
 		for p := range counts[broker] {
