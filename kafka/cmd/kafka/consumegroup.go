@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -148,7 +146,8 @@ type groupNotes struct {
 	out    io.Writer
 	joined chan struct{} // closed once the member was named
 	*deletions
-	mu sync.Mutex
+	mu    sync.Mutex
+	ended map[string]bool // topics whose end was told
 }
 
 // Write takes a line, or several, of what is told.
@@ -179,7 +178,7 @@ func (n *groupNotes) hook(cfg *consumer.GroupConfig, session time.Duration) {
 		case <-ctx.Done():
 		}
 		log.came()
-		n.say("now reading", partitions)
+		n.assigned(partitions)
 	}
 	cfg.OnRelease = func(ctx context.Context, partitions []consumer.TopicPartition, lost bool) error {
 		n.released(ctx, partitions, lost)
@@ -187,26 +186,47 @@ func (n *groupNotes) hook(cfg *consumer.GroupConfig, session time.Duration) {
 	}
 }
 
-// released tells of partitions that are given up, those of topics that were deleted
-// apart.
+// released tells of partitions that are given up. A topic that was deleted is told of
+// once: its partitions may be lost one after the other.
 func (n *groupNotes) released(ctx context.Context, partitions []consumer.TopicPartition, lost bool) {
-	if lost {
-		n.say("lost", partitions)
-		return
-	}
-	byTopic := map[string][]consumer.TopicPartition{}
 	var others []consumer.TopicPartition
 	for _, p := range partitions {
-		if n.deleted(ctx, p.Topic, p.Partition.Broker) {
-			byTopic[p.Topic] = append(byTopic[p.Topic], p)
-		} else {
+		switch {
+		case !n.deleted(ctx, p.Topic, p.Partition.Broker):
 			others = append(others, p)
+		case n.first(p.Topic):
+			_, _ = fmt.Fprintf(n, "topic %q was deleted: there is nothing to read of it any more\n", p.Topic)
 		}
 	}
-	for _, topic := range slices.Sorted(maps.Keys(byTopic)) {
-		n.say(fmt.Sprintf("topic %q was deleted: giving up", topic), byTopic[topic])
+	if lost {
+		n.say("lost", others)
+	} else {
+		n.say("giving up", others)
 	}
-	n.say("giving up", others)
+}
+
+// first says whether the end of a topic was not told yet.
+func (n *groupNotes) first(topic string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ended[topic] {
+		return false
+	}
+	if n.ended == nil {
+		n.ended = map[string]bool{}
+	}
+	n.ended[topic] = true
+	return true
+}
+
+// assigned tells of partitions that this member reads now.
+func (n *groupNotes) assigned(partitions []consumer.TopicPartition) {
+	n.mu.Lock()
+	for _, p := range partitions {
+		delete(n.ended, p.Topic) // it is there again
+	}
+	n.mu.Unlock()
+	n.say("now reading", partitions)
 }
 
 func (n *groupNotes) say(what string, partitions []consumer.TopicPartition) {
