@@ -37,6 +37,9 @@ type Plan struct {
 	Drivers   *driver.Table
 	Results   *resultfile.Writer
 	Progress  Progress // nil: none
+	// Before is the run to go on with, for the estimate before Results is open;
+	// nil: a new run.
+	Before *resultfile.Run
 
 	// Stall and Start replace DefaultStall and DefaultStart unless 0.
 	Stall, Start time.Duration
@@ -227,7 +230,13 @@ func (p *Plan) estimate(g group) time.Duration {
 
 // done says whether every attempt of the group is on record as valid.
 func (p *Plan) done(g group) bool {
-	run := p.Results.Run()
+	var run resultfile.Run
+	switch {
+	case p.Results != nil:
+		run = p.Results.Run()
+	case p.Before != nil:
+		run = *p.Before
+	}
 	for _, e := range g.entries() {
 		if _, ok := run.ValidAttempt(e.scenario.Name, e.system.ID, g.repetition); !ok {
 			return false

@@ -42,7 +42,7 @@ func Create(dir string, run Run) (*Writer, error) {
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("%s exists: a run is never written over another; choose another folder, or go on with the run in it by --resume", dir)
+			return nil, fmt.Errorf("%s exists: a run is never written over another; choose another folder, or go on with the run in it by --resume (%w)", dir, fs.ErrExist)
 		}
 		return nil, err
 	}

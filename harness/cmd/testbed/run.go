@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -153,16 +154,19 @@ func runRun(ctx context.Context, args []string, std stdio) (err error) {
 			return err
 		}
 	}
+	plan := runner.Plan{Selection: sel, Seed: f.seed, Drivers: drivers(), Before: earlier}
+	if !f.set.Changed("seed") {
+		plan.Seed = rand.Int64N(1_000_000) // short enough to be typed again
+	}
+	if err := tellPlan(plan, std); err != nil {
+		return err
+	}
 	client, broker, closeHosts, err := openHosts(ctx, tb)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeHosts()) }()
-
-	plan := runner.Plan{Selection: sel, Seed: f.seed, Client: client, Broker: broker, Drivers: drivers()}
-	if !f.set.Changed("seed") {
-		plan.Seed = rand.Int64N(1_000_000) // short enough to be typed again
-	}
+	plan.Client, plan.Broker = client, broker
 	if err := plan.Check(ctx); err != nil {
 		return err
 	}
@@ -178,10 +182,9 @@ func runRun(ctx context.Context, args []string, std stdio) (err error) {
 	return f.measure(ctx, plan, std)
 }
 
-// measure runs the plan and shows what came out, also of a run that was
-// interrupted.
-func (f *runFlags) measure(ctx context.Context, plan runner.Plan, std stdio) error {
-	dir := plan.Results.Dir()
+// tellPlan shows what is going to be done and how long it takes, before
+// anything is done.
+func tellPlan(plan runner.Plan, std stdio) error {
 	estimate, err := plan.Estimate()
 	if err != nil {
 		return err
@@ -191,8 +194,14 @@ func (f *runFlags) measure(ctx context.Context, plan runner.Plan, std stdio) err
 	if sel.Cap > 0 {
 		limit = fmt.Sprintf("at most %v each", sel.Cap)
 	}
-	fmt.Fprintf(std.Err, "%s: %s messages an attempt, %s, %s, seed %d\nThis takes at most about %s. Results go to %s\n",
-		strings.Join(sel.Names, ", "), thousands(sel.Messages), repetitions(sel.Repeat), limit, plan.Seed, minutes(estimate), dir)
+	fmt.Fprintf(std.Err, "%s: %s messages an attempt, %s, %s, seed %d\n", strings.Join(sel.Names, ", "), thousands(sel.Messages), repetitions(sel.Repeat), limit, plan.Seed)
+	for _, s := range sel.Scenarios {
+		var labels []string
+		for _, sys := range s.Systems {
+			labels = append(labels, sys.Label)
+		}
+		fmt.Fprintf(std.Err, "%s, systems in shuffled order: %s\n", s.Name, strings.Join(labels, "; "))
+	}
 	for _, s := range sel.Scenarios {
 		for _, sys := range s.Systems {
 			if held := sys.LongestRun(sel.Cap); held > 0 && (sel.Cap == 0 || held < sel.Cap) {
@@ -200,6 +209,19 @@ func (f *runFlags) measure(ctx context.Context, plan runner.Plan, std stdio) err
 			}
 		}
 	}
+	what := "This"
+	if plan.Before != nil {
+		what = "What is not valid yet"
+	}
+	fmt.Fprintf(std.Err, "%s takes at most about %s, and the look at the hosts before it half a minute.\n", what, minutes(estimate))
+	return nil
+}
+
+// measure runs the plan and shows what came out, also of a run that was
+// interrupted.
+func (f *runFlags) measure(ctx context.Context, plan runner.Plan, std stdio) error {
+	dir := plan.Results.Dir()
+	fmt.Fprintf(std.Err, "Results go to %s\n", dir)
 	show := newProgress(std.Err)
 	plan.Progress = show.update
 	runErr := runner.Run(ctx, plan)
@@ -328,6 +350,10 @@ func (f *runFlags) results(earlier *resultfile.Run, run resultfile.Run, sel scen
 	}
 	name := run.Started.Format("20060102T150405Z") + "-" + strings.Join(baseNames(sel.Names), "-")
 	w, err := resultfile.Create(filepath.Join(f.out, name), run)
+	// Another one began in the same second: they still sort by their beginning.
+	for n := 2; errors.Is(err, fs.ErrExist) && n <= maxSameSecond; n++ {
+		w, err = resultfile.Create(filepath.Join(f.out, fmt.Sprintf("%s-%d", name, n)), run)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -338,6 +364,9 @@ func (f *runFlags) results(earlier *resultfile.Run, run resultfile.Run, sel scen
 	}
 	return w, nil
 }
+
+// maxSameSecond bounds the search for a folder's name.
+const maxSameSecond = 99
 
 // baseNames turns paths of scenario files into names.
 func baseNames(names []string) []string {
