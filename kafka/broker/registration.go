@@ -54,6 +54,7 @@ type registration struct {
 	nodes    map[string]int32           // topics registered in the current session, with their partitions; guarded by mu
 	failures int64                      // steps that failed; guarded by mu
 	told     string                     // the last failure that was logged; only run touches it
+	started  bool                       // first was told; only run touches it
 	watches  map[string]*registry.Watch // on the nodes of topics; only run touches it
 }
 
@@ -287,15 +288,15 @@ func (g *registration) tell(ctx context.Context, s *sessionState, err error) {
 	}
 	g.mu.Unlock()
 	var taken *registry.TakenError
-	if err == nil || errors.As(err, &taken) {
-		select {
-		case g.first <- err:
-		default: // the start is over
-		}
+	ends := false // the start, with err
+	if !g.started && (err == nil || errors.As(err, &taken)) {
+		g.started, ends = true, err != nil
+		g.first <- err
 	}
 	switch {
 	case err == nil:
 		g.told = ""
+	case ends: // who has started it is told
 	case err.Error() != g.told:
 		g.told = err.Error()
 		g.log.Warn("registration in ZooKeeper failed: it is tried again", "error", err)
