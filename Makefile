@@ -1,5 +1,5 @@
 # kafkalab: "make" alone says what there is.
-# Variables: MESSAGES, REPEAT, CAP, TESTBED, SYSTEMS, SEED, OUT (see "make bench" in README.md), FUZZTIME, KILLS, POWERCUTS, VOLUME, STEPS, STORMS.
+# Variables: MESSAGES, REPEAT, CAP, TESTBED, SYSTEMS, SEED, OUT, RAID10 (see "make bench" in README.md), FUZZTIME, KILLS, POWERCUTS, VOLUME, STEPS, STORMS.
 
 GO      ?= go
 TESTBED ?=
@@ -8,6 +8,7 @@ REPEAT  ?= 3
 CAP     ?= 45s
 SYSTEMS ?=
 SEED    ?=
+RAID10  ?=
 OUT     ?= results/local
 FUZZTIME  ?=
 KILLS     ?= 1000
@@ -18,6 +19,7 @@ STORMS    ?= 20
 
 testbed_flag := $(if $(TESTBED),--testbed $(TESTBED))
 system_flags := $(foreach s,$(SYSTEMS),--system $(s))
+raid_flag    := $(if $(filter-out 0,$(RAID10)),--raid10)
 seed_flag    := $(if $(SEED),--seed $(SEED))
 
 # Those that read requests, responses and segments.
@@ -29,6 +31,7 @@ help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS="$$(printf '\t')" read -r t d; do printf '  make %-9s %s\n' "$$t" "$$d"; done
 	@echo
 	@echo '  MESSAGES is how many are sent in one attempt ($(MESSAGES)), REPEAT how often each system is measured ($(REPEAT)), CAP the longest attempt ($(CAP)).'
+	@echo '  make bench RAID10=1                           the broker on a RAID 10 of six files (btrfs)'
 	@echo '  make bench TESTBED=my-testbed.toml            two real hosts (template: scenarios/testbed.example.toml)'
 	@echo '  MESSAGES=10000000 CAP=none REPEAT=2 make bench   the size of the paper (about 70 minutes)'
 	@echo '  FUZZTIME=1h make fuzz                            each target for an hour'
@@ -95,13 +98,13 @@ torture: setup build ## kill a broker 1000 times, cut its power 300 times, 10 GB
 
 bench: setup build ## the paper's experiments: figures 4 and 5, a table of ratios (as root, on a quiet machine; up to 26 minutes)
 	@trap './bin/testbed down $(testbed_flag)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
-	./bin/testbed up $(testbed_flag) && \
-	./bin/testbed run $(testbed_flag) --scenario fig4-producer --scenario fig5-consumer $(system_flags) $(seed_flag) \
+	./bin/testbed up $(testbed_flag) $(raid_flag) && \
+	./bin/testbed run $(testbed_flag) $(raid_flag) --scenario fig4-producer --scenario fig5-consumer $(system_flags) $(seed_flag) \
 	  --messages $(MESSAGES) --repeat $(REPEAT) --cap $(CAP) --out $(OUT) --figures
 
 smoke: setup build ## the same path, tiny (under 3 minutes)
 	@trap './bin/testbed down $(testbed_flag)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
-	./bin/testbed up $(testbed_flag) && ./bin/testbed run $(testbed_flag) --scenario smoke $(system_flags) $(seed_flag) --out $(OUT) --figures
+	./bin/testbed up $(testbed_flag) $(raid_flag) && ./bin/testbed run $(testbed_flag) $(raid_flag) --scenario smoke $(system_flags) $(seed_flag) --out $(OUT) --figures
 
 compare: build ## the table of ratios against RabbitMQ and ActiveMQ, of each reference run
 	@between=; for d in results/reference/*/; do $$between; ./bin/testbed compare "$$d" || exit 1; between=echo; done
