@@ -245,14 +245,16 @@ func TestGoOn(t *testing.T) {
 	for _, c := range []struct {
 		kind    host.Kind
 		testbed string
+		raid10  bool
 		figures bool
 		want    string
 	}{
-		{host.Namespace, "", true, calledAs() + " up && " + calledAs() + " run --resume dir --figures"},
-		{host.Namespace, "my.toml", false, calledAs() + " up --testbed my.toml && " + calledAs() + " run --testbed my.toml --resume dir"},
-		{host.SSH, "my.toml", true, calledAs() + " run --testbed my.toml --resume dir --figures"},
+		{host.Namespace, "", true, true, calledAs() + " up --raid10 && " + calledAs() + " run --resume dir --figures"},
+		{host.Namespace, "", false, true, calledAs() + " up && " + calledAs() + " run --resume dir --figures"},
+		{host.Namespace, "my.toml", false, false, calledAs() + " up --testbed my.toml && " + calledAs() + " run --testbed my.toml --resume dir"},
+		{host.SSH, "my.toml", false, true, calledAs() + " run --testbed my.toml --resume dir --figures"},
 	} {
-		f := &runFlags{testbed: &c.testbed, figures: c.figures}
+		f := &runFlags{testbed: &c.testbed, raid10: &c.raid10, figures: c.figures}
 		if got := f.goOn(c.kind, "dir"); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}
