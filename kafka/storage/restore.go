@@ -167,6 +167,13 @@ func (l *Log) restoreByCut(ctx context.Context, s *stop, active *segment, end in
 	if err := cutFile(active, end); err != nil {
 		return l.errorf("cut %s at offset %d: %w", active.path, end, err)
 	}
+	// Safe before anything is appended: a crash could show what was cut off beneath
+	// the first bytes of what is written in its place.
+	if err := active.file.Sync(); err != nil {
+		l.markUnsynced(active.path)
+		l.failed.Store(s.with(stop{mend: mendRewrite})) // nobody else changes it now
+		return l.errorf("flush %s after it was cut at offset %d: %w", active.path, end, err)
+	}
 	l.keepTime(active.path, active)
 	l.removeLeftover(active.path + unsyncedSuffix)
 	l.resume(nil, end)

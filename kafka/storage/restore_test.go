@@ -124,6 +124,79 @@ func TestB03TornTailHeals(t *testing.T) {
 	mustClose(t, m)
 }
 
+// TestCutIsSafeBeforeTheLogResumes: what is cut off when a log comes back is gone
+// from the disk before anything is appended in its place. A crash could show it
+// again otherwise, completed by the first bytes of what was appended.
+func TestCutIsSafeBeforeTheLogResumes(t *testing.T) {
+	fsys, _ := newTestFS()
+	m, l := openTopic(t, fsys, Config{noRestorer: true})
+	mustAppend(t, l, []byte("a"), []byte("b"))
+	mustFlush(t, l)
+	tearSafely(t, fsys, l)
+	fsys.SetHook(func(op vfs.Op) error {
+		if op.Kind == vfs.OpSync {
+			return syscall.EIO
+		}
+		return nil
+	})
+	if err := restoreAll(t, m); !errors.Is(err, syscall.EIO) {
+		t.Errorf("restored though the cut could not be made safe: %v", err)
+	}
+	if _, err := l.Append(set([]byte("c")), 1); !errors.Is(err, ErrOutOfService) {
+		t.Errorf("append: %v", err)
+	}
+	fsys.SetHook(nil)
+	mustRestore(t, m)
+	if size := fileSize(fsys.CrashClone(nil), segmentPath(0)); size != 20 {
+		t.Errorf("%d bytes are safe", size)
+	}
+	mustAppend(t, l, []byte("c"))
+	mustFlush(t, l)
+	wantPayloads(t, l, []byte("a"), []byte("b"), []byte("c"))
+	mustClose(t, m)
+
+	// And when the cut goes well at once.
+	fsys, _ = newTestFS()
+	m, l = openTopic(t, fsys, Config{noRestorer: true})
+	mustAppend(t, l, []byte("a"), []byte("b"))
+	mustFlush(t, l)
+	tearSafely(t, fsys, l)
+	mustRestore(t, m)
+	if size := fileSize(fsys.CrashClone(nil), segmentPath(0)); size != 20 {
+		t.Errorf("%d bytes are safe after the cut", size)
+	}
+	mustClose(t, m)
+}
+
+// tearSafely leaves half a record behind the 20 bytes of the first segment, which
+// cannot be cut off and is safe.
+func tearSafely(t *testing.T, fsys *vfs.Mem, l *Log) {
+	t.Helper()
+	fsys.SetHook(func(op vfs.Op) error {
+		switch op.Kind {
+		case vfs.OpWrite:
+			return &vfs.TornWrite{Bytes: 7, Err: syscall.ENOSPC}
+		case vfs.OpTruncate:
+			return syscall.EIO
+		}
+		return nil
+	})
+	if _, err := l.Append(set([]byte("torn")), 1); !errors.Is(err, ErrOutOfService) {
+		t.Fatalf("append: %v", err)
+	}
+	fsys.SetHook(nil)
+	file, err := fsys.OpenWrite(segmentPath(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(file.Sync(), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if size := fileSize(fsys.CrashClone(nil), segmentPath(0)); size != 27 {
+		t.Fatalf("%d bytes of the torn segment are safe", size)
+	}
+}
+
 // TestRollResumes: a new segment whose folder could not be synced is made anew.
 func TestRollResumes(t *testing.T) {
 	fsys, _ := newTestFS()
