@@ -62,6 +62,7 @@ func torment(t *testing.T, kind zktest.Kind, seed uint64) {
 	calm := Now()
 	w.settle("after the storm")
 	t.Logf("settled %v after the last trouble", since(calm, Now()).Round(time.Millisecond))
+	w.calm()
 	run := w.finish()
 	r := Check(run)
 	var what []string
@@ -175,6 +176,25 @@ func (w *world) finish() Run {
 		run.Journals[p.name] = events
 	}
 	return run
+}
+
+// calm lets the aftermath of the storm pass, and consumers come and go without any
+// trouble: those handovers are clean.
+func (w *world) calm() {
+	w.t.Helper()
+	time.Sleep(aftermath) // what happens within it counts as troubled
+	for range 2 {
+		w.join()
+	}
+	w.settle("after two have joined")
+	var p *process
+	for end := time.Now().Add(patience); p == nil; time.Sleep(50 * time.Millisecond) {
+		if p = w.someone(); time.Now().After(end) {
+			w.t.Fatalf("no two consumers are up within %v", patience)
+		}
+	}
+	w.leave(p)
+	w.settle("after one has left")
 }
 
 // awaitBrokers waits until all brokers serve.

@@ -152,9 +152,15 @@ func (w *world) someoneLeaves() string {
 	if p == nil {
 		return ""
 	}
+	w.leave(p)
+	return "left"
+}
+
+// leave tells a consumer to leave.
+func (w *world) leave(p *process) {
+	w.t.Helper()
 	p.leaving = true
 	w.signal(p, syscall.SIGTERM)
-	return "left"
 }
 
 func (w *world) someoneIsKilled() string {
