@@ -264,7 +264,7 @@ func (r *Report) cleanEnds(terms []*term, troubles []Trouble) {
 		}
 		next := terms[j]
 		if slices.ContainsFunc(terms[i:j], func(u *term) bool {
-			return troubled(u.consumer, t.released, next.assigned, troubles)
+			return troubled(u.consumer, min(t.released, next.assigned), max(t.released, next.assigned), troubles)
 		}) {
 			continue
 		}

@@ -62,6 +62,10 @@ func TestCheck(t *testing.T) {
 			"a": join(assigned(1), handles(2, 0, 1), released(4, false)),
 			"b": join(assigned(5), handles(6, 0, 1, 2, 3)),
 		}, Troubles: []Trouble{{From: 3, To: 4}}, Ends: ends}, "", 0, 2, 0},
+		{"given up only after another has it, because of trouble", Run{Journals: map[string][]Event{
+			"a": join(assigned(1), handles(2, 0, 1), released(14, false)),
+			"b": join(assigned(5), handles(6, 0, 1, 2, 3)),
+		}, Troubles: []Trouble{{Consumer: "a", From: 6, To: 12}}, Ends: ends}, "", 0, 2, 0},
 		{"trouble of another consumer", Run{Journals: map[string][]Event{
 			"a": join(assigned(1), handles(2, 0, 1), released(4, false)),
 			"b": join(assigned(5), handles(6, 0, 1, 2, 3)),
