@@ -46,7 +46,7 @@ func TestMeasureDisk(t *testing.T) {
 
 // Every line of the comparison is there for every kind of testbed, and what is
 // alike is told from what is not.
-func TestPaperLines(t *testing.T) {
+func TestLinesBesideThePaper(t *testing.T) {
 	machine := func(cores int, mhz string, kib, raid, speed string) sections {
 		return sections{"cpuinfo": strings.Repeat("processor\t: 0\ncpu MHz\t\t: "+mhz+"\n\n", cores), "meminfo": "MemTotal: " + kib + " kB",
 			"realdir": "/d", "mounts": "22 1 9:0 / / rw - ext4 /dev/md0 rw\n", "device": "eth0", "speed": speed,
