@@ -159,7 +159,7 @@ func (m *model) retain() {
 			ml.first = s.First
 		}
 		if err == nil && !m.disk.ill() && !ml.broken {
-			m.mustHaveGone(l, ml, s)
+			m.mustHaveGone(l, ml, old.s.Flushed)
 		}
 	}
 }
@@ -201,8 +201,9 @@ func (m *model) oldestAge(g groupTime) time.Duration {
 	return max(m.openedWall.Sub(g.wall), 0) + since - m.openedElapsed
 }
 
-// mustHaveGone looks whether what is left is within the rules.
-func (m *model) mustHaveGone(l *Log, ml *modelLog, s State) {
+// mustHaveGone looks whether what is left is within the rules. flushed is the end
+// of what was safe before retention began: a flush by time may have come since.
+func (m *model) mustHaveGone(l *Log, ml *modelLog, flushed int64) {
 	list := *l.segments.Load()
 	if l.cfg.RetentionAge > 0 && !m.stepped && !ml.vague {
 		end := int64(len(ml.written))
@@ -213,7 +214,7 @@ func (m *model) mustHaveGone(l *Log, ml *modelLog, s State) {
 			m.failf("retention has left the segment at %d of %v, written to %v ago; the rule is %v", list[0].base, keyOf(l), m.clock.Now().Sub(g.wall), l.cfg.RetentionAge)
 		}
 	}
-	if l.cfg.RetentionBytes > 0 && len(list) > 1 && s.Flushed-list[1].base >= l.cfg.RetentionBytes {
-		m.failf("retention has left the segment at %d of %v: without it there are still %d bytes of %d", list[0].base, keyOf(l), s.Flushed-list[1].base, l.cfg.RetentionBytes)
+	if l.cfg.RetentionBytes > 0 && len(list) > 1 && flushed-list[1].base >= l.cfg.RetentionBytes {
+		m.failf("retention has left the segment at %d of %v: without it there are still %d bytes of %d", list[0].base, keyOf(l), flushed-list[1].base, l.cfg.RetentionBytes)
 	}
 }
