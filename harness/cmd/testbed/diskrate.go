@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/spf13/pflag"
 
@@ -18,6 +19,18 @@ func runDiskRate(ctx context.Context, args []string, std stdio) error {
 	flags := pflag.NewFlagSet("disk-rate", pflag.ContinueOnError)
 	flags.SetOutput(std.Out)
 	dir := flags.String("dir", "", "`folder` on the disk")
+	flags.Usage = func() {
+		fmt.Fprint(std.Out, `Usage: testbed disk-rate --dir DIR
+
+Writes and reads a file without a name on the disk of a folder, past the page
+cache, for a second or so each way, and prints the rates as JSON. "testbed run"
+and "testbed doctor" call it on both hosts.
+
+`, flags.FlagUsages(), `
+Example:
+  testbed disk-rate --dir /var/tmp
+`)
+	}
 	if err := parseFlags(flags, args); err != nil {
 		return err
 	}

@@ -26,7 +26,8 @@ func runPlot(ctx context.Context, args []string, std stdio) error {
 Draws the figures of each run as PNG, SVG and PDF and writes its tables
 (tables.md), from the result folder alone. The same folder gives the same files.
 An attempt whose file is damaged is named and left out; of several runs, one
-that cannot be read does not keep the others from being drawn. of the files written go to standard output.
+that cannot be read does not keep the others from being drawn. The names of the
+files written go to standard output.
 
 `, flags.FlagUsages(), `
 Example:
