@@ -263,13 +263,18 @@ func (g *groupTest) owners(topic string) map[registry.Partition]string {
 }
 
 // awaitOwners waits until every partition of a topic is owned as the arithmetic has
-// it for these threads.
+// it for these threads. A client that has lost ZooKeeper, as that of the test may
+// have, can need its session's time-out until it is back.
 func (g *groupTest) awaitOwners(topic string, threads ...string) {
 	g.Helper()
 	want := consumer.AssignRange(g.names(), threads)
 	var owners map[registry.Partition]string
 	await(g.T, fmt.Sprintf("owners of %s: %v", topic, want), func() bool {
-		owners = g.owners(topic)
+		var err error
+		owners, err = g.nodes.Owners(testContext(g.T), "g", topic)
+		if err != nil && !errors.Is(err, coord.ErrUnavailable) {
+			g.Error(err)
+		}
 		return maps.Equal(owners, want)
 	})
 	if !maps.Equal(owners, want) {
