@@ -11,16 +11,11 @@ import (
 	"time"
 )
 
-// dyingVariable says how a test of a program of its own is to end: see TestDying.
+// dyingVariable says how a program that is a test once more is to end: see die.
 const dyingVariable = "KAFKALAB_TEST_DYING"
 
-// TestDying starts a real node and does not end well. It runs in the program that
-// TestNodesEndWithTheTest starts.
-func TestDying(t *testing.T) {
-	how := os.Getenv(dyingVariable)
-	if how == "" {
-		t.Skip("for TestNodesEndWithTheTest")
-	}
+// die starts a real node and does not end well.
+func die(t *testing.T, how string) {
 	c := Start(t, Real)
 	fmt.Printf("node %d\n", c.servers.nodes[0].(*realNode).proc.cmd.Process.Pid)
 	switch how {
@@ -32,16 +27,21 @@ func TestDying(t *testing.T) {
 	time.Sleep(time.Minute) // until it is killed
 }
 
-// A node ends with the program of its test, however that ends.
+// A node ends with the program of its test, however that ends. The program that
+// this test starts is itself once more, told to die.
 func TestNodesEndWithTheTest(t *testing.T) {
 	NeedReal(t)
+	if how := os.Getenv(dyingVariable); how != "" {
+		die(t, how)
+		return
+	}
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, how := range []string{"panic", "exit", "kill"} {
 		t.Run(how, func(t *testing.T) {
-			cmd := exec.Command(program, "-test.run=^TestDying$", "-test.v")
+			cmd := exec.Command(program, "-test.run=^TestNodesEndWithTheTest$", "-test.v")
 			cmd.Env = append(os.Environ(), dyingVariable+"="+how, "TMPDIR="+t.TempDir())
 			out, err := cmd.StdoutPipe()
 			if err != nil {
