@@ -28,8 +28,8 @@ type groupLog struct {
 	waiting string // the owners that are waited for, as they were told last
 }
 
-// noLease is how the group says that a partition is not read for now, as it is not
-// known whether it still is its own: while ZooKeeper is away, or after a pause of the
+// noLease is how the group says that nothing of a partition is read as long as it is
+// not known whether that still is its own: while ZooKeeper is away, or after a pause of the
 // process. It has no error that could be told from others.
 const noLease = "no lease on a partition"
 
