@@ -24,10 +24,27 @@ const (
 	tidyLimitHurried = 2 * time.Second
 )
 
-// group makes the attempts of one server, decides on them together and puts
-// them on record. The error is of the result's folder only.
+// group makes the attempts of one server and puts them on record. The error is
+// of the result's folder only.
 func (r *run) group(ctx context.Context, g group) error {
-	produce, err := r.begin(g.produce, g.repetition)
+	switch g.main.scenario.Work {
+	case resultfile.Produce:
+		return r.produceGroup(ctx, g)
+	case resultfile.Consume:
+		return r.consumeGroup(ctx, g)
+	case resultfile.Stream:
+		return r.streamGroup(ctx, g)
+	case resultfile.Crash:
+		return r.crashGroup(ctx, g)
+	default:
+		return r.rebalanceGroup(ctx, g)
+	}
+}
+
+// produceGroup makes a produce and the consume of what it left, and decides on
+// them together.
+func (r *run) produceGroup(ctx context.Context, g group) error {
+	produce, err := r.begin(g.main, g.repetition)
 	if err != nil {
 		return err
 	}
@@ -98,7 +115,7 @@ func (s *session) tryStart(ctx context.Context, t *trial) error {
 	if err := d.Check(ctx, s.Broker, t.system.Options); err != nil {
 		return err
 	}
-	need := s.storedBytes(group{produce: t.entry}) + spaceReserve
+	need := s.storedBytes(group{main: t.entry}) + spaceReserve
 	if free, err := s.Broker.FreeBytes(ctx, s.Broker.Dir()); err != nil {
 		return fmt.Errorf("space on %s: %w", s.Broker.Name(), err)
 	} else if free < need {

@@ -51,19 +51,20 @@ type entry struct {
 	system   scenario.System
 }
 
-// group is what happens at one server in one repetition: a produce and, if
-// that scenario is in the run, the consume of its backlog.
+// group is what happens at one server in one repetition: one system of a
+// scenario and, if that one produces and its backlog's scenario is in the run,
+// the consume of it.
 type group struct {
 	repetition int
-	produce    entry
+	main       entry
 	consume    *entry
 }
 
 func (g group) entries() []entry {
 	if g.consume == nil {
-		return []entry{g.produce}
+		return []entry{g.main}
 	}
-	return []entry{g.produce, *g.consume}
+	return []entry{g.main, *g.consume}
 }
 
 // groups lists everything in the order in which it is to run: shuffled anew in
@@ -72,15 +73,15 @@ func (g group) entries() []entry {
 func (p *Plan) groups() ([]group, error) {
 	var once []group
 	for _, s := range p.Selection.Scenarios {
-		if s.Work != resultfile.Produce {
+		if s.BacklogOf != "" {
 			continue
 		}
 		for _, sys := range s.Systems {
-			once = append(once, group{produce: entry{s, sys}})
+			once = append(once, group{main: entry{s, sys}})
 		}
 	}
 	for _, s := range p.Selection.Scenarios {
-		if s.Work != resultfile.Consume {
+		if s.BacklogOf == "" {
 			continue
 		}
 		for _, sys := range s.Systems {
@@ -105,7 +106,7 @@ func (p *Plan) groups() ([]group, error) {
 func attach(groups []group, consume entry) error {
 	for i := range groups {
 		g := &groups[i]
-		if g.produce.scenario.Name != consume.scenario.BacklogOf || g.produce.system.ID != consume.system.Backlog {
+		if g.main.scenario.Name != consume.scenario.BacklogOf || g.main.system.ID != consume.system.Backlog {
 			continue
 		}
 		if g.consume != nil {
@@ -153,7 +154,7 @@ func (p *Plan) checkSpace(ctx context.Context, groups []group) error {
 	var of string
 	for _, g := range groups {
 		if n := p.storedBytes(g); n > need {
-			need, of = n, g.produce.system.ID
+			need, of = n, g.main.system.ID
 		}
 	}
 	if err := p.Broker.MkdirAll(ctx, p.Broker.Dir()); err != nil {
@@ -173,7 +174,7 @@ func (p *Plan) checkSpace(ctx context.Context, groups []group) error {
 // storedBytes is what the server of a group will keep on disk, with a tenth to
 // spare.
 func (p *Plan) storedBytes(g group) int64 {
-	sys := g.produce.system
+	sys := g.main.system
 	return (p.expectedMessages(sys) + sys.WarmUp) * sys.StoredBytes * 11 / 10
 }
 
@@ -210,7 +211,7 @@ func (p *Plan) Estimate() (time.Duration, error) {
 }
 
 func (p *Plan) estimate(g group) time.Duration {
-	sys := g.produce.system
+	sys := g.main.system
 	limit := sys.LongestRun(p.Selection.Cap)
 	seconds := 2 * float64(sys.WarmUp) / float64(sys.ExpectedRate)
 	sent := float64(p.Selection.Messages)

@@ -16,7 +16,7 @@ import (
 func names(groups []group) []string {
 	var all []string
 	for _, g := range groups {
-		name := fmt.Sprintf("%d:%s", g.repetition, g.produce.system.ID)
+		name := fmt.Sprintf("%d:%s", g.repetition, g.main.system.ID)
 		if g.consume != nil {
 			name += "+" + g.consume.system.ID
 		}

@@ -46,9 +46,16 @@ type Scenario struct {
 	Queue        string
 	Limit        string // what the hardware allows, with its arithmetic
 	// BacklogOf names the produce scenario whose messages a consume scenario
-	// consumes, at the same broker and in the same repetition.
+	// consumes, at the same broker and in the same repetition. Empty: each
+	// system's broker is filled for it, which is not measured.
 	BacklogOf string
-	Systems   []System
+	Chart     resultfile.Chart
+	Axis      *resultfile.Axis
+	Shows     []string // quantities in the figure, by the names of package plots
+	// BaseMessages is the size of a run for which the messages of its systems
+	// are stated: in a run of twice as many they have twice theirs.
+	BaseMessages int64
+	Systems      []System
 }
 
 // System is one line of the figure.
@@ -78,7 +85,28 @@ type System struct {
 	// measured depends on them.
 	ExpectedRate int64
 	StoredBytes  int64
+
+	Series string  // line of a sweep
+	X      float64 // place on its axis
+	View   string  // resultfile.ViewPaper or ViewBest; empty: there is only one
+
+	PayloadBytes int // 0: the scenario's
+	// Messages is for an attempt, and FillMessages is stored before the
+	// measuring begins; 0: as many as the run says, and as are consumed.
+	// Selection.MessagesOf and FillOf bring them to the size of a run.
+	Messages     int64
+	FillMessages int64
+	FillOptions  driver.Options // what the filling client has beside Options
+	Consumers    int            // at once, each of all messages; at least 1
+	Rate         float64        // planned, messages a second; 0: as fast as it goes
+	Before       []string       // BeforeRestart, BeforeDropCache: done before it is measured, in order
 }
+
+// What System.Before may say is done to the broker before a consume.
+const (
+	BeforeRestart   = "restart"    // stopped cleanly, and started again over the same data
+	BeforeDropCache = "drop-cache" // what its files have in the page cache is dropped
+)
 
 // file is the layout of a scenario file: a scenario, or a list of others to
 // include.
@@ -96,6 +124,10 @@ type file struct {
 	Repeat       int         `toml:"repeat"`
 	Cap          string      `toml:"cap"`
 	WarmUp       *int64      `toml:"warm_up"` // with include: at most so many
+	Chart        string      `toml:"chart"`
+	Axis         *axisRow    `toml:"axis"`
+	Shows        []string    `toml:"shows"`
+	Seconds      float64     `toml:"seconds"` // of sending at a planned rate
 	Systems      []systemRow `toml:"system"`
 }
 
@@ -112,6 +144,24 @@ type systemRow struct {
 	ExpectedRate int64          `toml:"expected_rate"`
 	StoredBytes  int64          `toml:"stored_bytes"`
 	Options      map[string]any `toml:"options"`
+	Series       string         `toml:"series"`
+	X            float64        `toml:"x"`
+	View         string         `toml:"view"`
+	PayloadBytes int            `toml:"payload_bytes"`
+	Messages     int64          `toml:"messages"`
+	Bytes        int64          `toml:"bytes"` // the same, in bytes of payload
+	FillMessages int64          `toml:"fill_messages"`
+	FillBytes    int64          `toml:"fill_bytes"`
+	FillOptions  map[string]any `toml:"fill_options"`
+	Consumers    int            `toml:"consumers"`
+	Rate         float64        `toml:"rate"`
+	Before       []string       `toml:"before"`
+	Sweep        *sweepRow      `toml:"sweep"`
+}
+
+type axisRow struct {
+	Label string `toml:"label"`
+	Log   bool   `toml:"log"`
 }
 
 // nameRule keeps names fit for file names and for the IDs of attempts.
@@ -141,7 +191,8 @@ func parse(name string, text []byte) (file, error) {
 		bad("warm_up = %d at the top lowers the warm-up of the scenarios in include; for a system it belongs in its [[system]] table", *f.WarmUp)
 	}
 	if len(f.Include) > 0 {
-		if f.Work != "" || len(f.Systems) > 0 || f.BacklogOf != "" || f.Limit != "" || f.Queue != "" || f.PayloadBytes != 0 {
+		if f.Work != "" || len(f.Systems) > 0 || f.BacklogOf != "" || f.Limit != "" || f.Queue != "" || f.PayloadBytes != 0 ||
+			f.Chart != "" || f.Axis != nil || len(f.Shows) > 0 || f.Seconds != 0 {
 			bad("include stands for whole scenarios: work, payload_bytes, queue, limit, backlog_of and [[system]] belong in those")
 		}
 		return f, errors.Join(errs...)
@@ -169,18 +220,17 @@ func (f *file) check(name string) []error {
 	if f.Limit == "" {
 		bad("limit is wanted: what the hardware allows, with its arithmetic")
 	}
-	switch resultfile.Work(f.Work) {
-	case resultfile.Produce:
+	switch work := resultfile.Work(f.Work); work {
+	case resultfile.Consume:
+	case resultfile.Produce, resultfile.Stream, resultfile.Crash, resultfile.Rebalance:
 		if f.BacklogOf != "" {
 			bad("backlog_of = %q: only work = %q has a backlog", f.BacklogOf, resultfile.Consume)
 		}
-	case resultfile.Consume:
-		if f.BacklogOf == "" {
-			bad("backlog_of is wanted: the scenario whose messages are consumed")
-		}
 	default:
-		bad("work = %q: %q or %q is wanted", f.Work, resultfile.Produce, resultfile.Consume)
+		bad("work = %q: %q, %q, %q, %q or %q is wanted", f.Work, resultfile.Produce, resultfile.Consume, resultfile.Stream, resultfile.Crash, resultfile.Rebalance)
 	}
+	errs = append(errs, f.checkChart(name)...)
+	errs = append(errs, f.expandSweeps(name)...)
 	if len(f.Systems) == 0 {
 		bad("there is no [[system]]")
 	}
@@ -195,7 +245,7 @@ func (f *file) check(name string) []error {
 			errs = append(errs, fmt.Errorf("%s: there are two of that id", at))
 		}
 		ids[row.ID] = true
-		for _, err := range row.check(resultfile.Work(f.Work)) {
+		for _, err := range append(row.check(resultfile.Work(f.Work)), row.checkAmounts(f)...) {
 			errs = append(errs, fmt.Errorf("%s: %w", at, err))
 		}
 	}
@@ -232,14 +282,16 @@ func (row *systemRow) check(work resultfile.Work) []error {
 	if row.ExpectedRate <= 0 || row.StoredBytes <= 0 {
 		bad("expected_rate = %d, stored_bytes = %d: both are wanted, to tell beforehand what time and disk space a run takes", row.ExpectedRate, row.StoredBytes)
 	}
-	if work == resultfile.Produce && row.Backlog != "" {
+	if work != resultfile.Consume && row.Backlog != "" {
 		bad("backlog = %q: only work = %q has a backlog", row.Backlog, resultfile.Consume)
 	}
-	if work == resultfile.Consume && row.Backlog == "" {
+	if work == resultfile.Consume && row.Backlog == "" && row.Sweep == nil {
 		row.Backlog = row.ID
 	}
-	if _, err := options(row.Options); err != nil {
-		errs = append(errs, err)
+	for _, table := range []map[string]any{row.Options, row.FillOptions} {
+		if _, err := options(table); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	return errs
 }
@@ -249,14 +301,19 @@ func (f *file) scenario() Scenario {
 	s := Scenario{
 		Name: f.Name, Title: f.Title, Purpose: f.Purpose, Work: resultfile.Work(f.Work),
 		PayloadBytes: f.PayloadBytes, Queue: f.Queue, Limit: f.Limit, BacklogOf: f.BacklogOf,
+		Chart: resultfile.Chart(f.Chart), Axis: f.axis(), Shows: f.Shows, BaseMessages: f.baseMessages(),
 	}
 	for _, row := range f.Systems {
-		o, _ := options(row.Options)  // both were
-		limit, _ := parseCap(row.Cap) // checked
+		o, _ := options(row.Options) // all were checked
+		fill, _ := options(row.FillOptions)
+		limit, _ := parseCap(row.Cap)
 		s.Systems = append(s.Systems, System{
 			ID: row.ID, Label: row.Label, Driver: row.Driver, Role: row.Role, OnRequest: row.OnRequest, Options: o,
 			Capped: row.Capped, Cap: limit, WarmUp: row.WarmUp, Backlog: row.Backlog,
 			ExpectedRate: row.ExpectedRate, StoredBytes: row.StoredBytes,
+			Series: row.Series, X: row.X, View: row.View,
+			PayloadBytes: row.PayloadBytes, Messages: row.Messages, FillMessages: row.FillMessages, FillOptions: fill,
+			Consumers: max(row.Consumers, 1), Rate: row.Rate, Before: row.Before,
 		})
 	}
 	return s
@@ -333,12 +390,14 @@ func (s Scenario) System(id string) (System, bool) {
 func (s Scenario) Result() resultfile.Scenario {
 	r := resultfile.Scenario{
 		Name: s.Name, Title: s.Title, Purpose: s.Purpose, Work: s.Work,
-		PayloadBytes: s.PayloadBytes, Limit: s.Limit,
+		PayloadBytes: s.PayloadBytes, Limit: s.Limit, Chart: s.Chart, Axis: s.Axis, Shows: s.Shows,
 	}
 	for _, sys := range s.Systems {
 		r.Systems = append(r.Systems, resultfile.System{
 			ID: sys.ID, Label: sys.Label, Driver: sys.Driver, Options: sys.Options,
-			Role: sys.Role, Capped: sys.Capped,
+			Role: sys.Role, Capped: sys.Capped, Series: sys.Series, X: sys.X, View: sys.View,
+			PayloadBytes: sys.PayloadBytes, Messages: sys.Messages, FillMessages: sys.FillMessages,
+			Consumers: sys.Consumers, Rate: sys.Rate, Before: sys.Before,
 		})
 	}
 	return r

@@ -275,7 +275,7 @@ func (sel *Selection) systemNames() []string {
 // same run, and puts the producing scenarios first.
 func (sel *Selection) addBacklogs(l Library) error {
 	for _, s := range slices.Clone(sel.Scenarios) {
-		if s.Work != resultfile.Consume {
+		if s.BacklogOf == "" {
 			continue
 		}
 		f, text, err := l.read(s.BacklogOf)
@@ -306,7 +306,7 @@ func (sel *Selection) addBacklogs(l Library) error {
 }
 
 func workOrder(s Scenario) int {
-	if s.Work == resultfile.Produce {
+	if s.BacklogOf == "" {
 		return 0
 	}
 	return 1

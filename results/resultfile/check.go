@@ -67,8 +67,18 @@ func (s Scenario) check(systems map[[2]string]bool) error {
 	if err := CheckName(s.Name); err != nil {
 		return err
 	}
-	if s.Work != Produce && s.Work != Consume {
-		return fmt.Errorf("work %q: %s or %s is wanted", s.Work, Produce, Consume)
+	switch s.Work {
+	case Produce, Consume, Stream, Crash, Rebalance:
+	default:
+		return fmt.Errorf("work %q: %s, %s, %s, %s or %s is wanted", s.Work, Produce, Consume, Stream, Crash, Rebalance)
+	}
+	switch s.Chart {
+	case "", OverData, Sweep, Bars, OverTime, Latencies:
+	default:
+		return fmt.Errorf("chart %q: %s, %s, %s, %s or %s is wanted", s.Chart, OverData, Sweep, Bars, OverTime, Latencies)
+	}
+	if s.Chart == Sweep && s.Axis == nil {
+		return fmt.Errorf("chart %q without an axis", s.Chart)
 	}
 	if s.PayloadBytes <= 0 {
 		return fmt.Errorf("payload_bytes %d: more than 0 is wanted", s.PayloadBytes)
@@ -116,6 +126,11 @@ func (a Attempt) Check() error {
 	} {
 		if !nonNegative(f.value) {
 			return fmt.Errorf("%s is %v: a number from 0 is wanted", f.name, f.value)
+		}
+	}
+	for name, v := range a.Measures {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("measure %s is %v: a number is wanted", name, v)
 		}
 	}
 	for _, f := range []struct {

@@ -111,8 +111,8 @@ func readRun(dir string) (Run, error) {
 	if err := json.Unmarshal(data, &version); err != nil {
 		return Run{}, fmt.Errorf("%s: %w", path, jsonError(data, err))
 	}
-	if version.Schema != SchemaVersion {
-		return Run{}, fmt.Errorf("%s: schema %d: this program reads schema %d", path, version.Schema, SchemaVersion)
+	if version.Schema != SchemaVersion && version.Schema != 1 {
+		return Run{}, fmt.Errorf("%s: schema %d: this program reads schema 1 and %d", path, version.Schema, SchemaVersion)
 	}
 	var run Run
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -123,6 +123,7 @@ func readRun(dir string) (Run, error) {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return Run{}, fmt.Errorf("%s: something follows the run", path)
 	}
+	run.Schema = SchemaVersion // version 1 has fewer keys, and those mean the same
 	if err := run.Check(); err != nil {
 		return Run{}, fmt.Errorf("%s: %w", path, err)
 	}

@@ -6,6 +6,7 @@
 //	points/<attempt>.csv     the cumulative points of one attempt
 //	samples/<attempt>.csv    both hosts' resources during it
 //	scenarios/<name>.toml    each scenario as it was read
+//	latency/<attempt>.hdr    the latencies of a stream, in the log format of HdrHistogram
 //	logs/<attempt>/…         what the servers and the client wrote
 //
 // <attempt> is <scenario>-<system>-<repetition>. Rates are derived from points
@@ -18,8 +19,9 @@ import (
 	"time"
 )
 
-// SchemaVersion is the version of this format that is written.
-const SchemaVersion = 1
+// SchemaVersion is the version of this format that is written. Version 1, which
+// had produce and consume alone, is read too.
+const SchemaVersion = 2
 
 // Run is a call of the testbed: some scenarios, some systems, some
 // repetitions.
@@ -43,7 +45,18 @@ type Run struct {
 	// CapSeconds is the longest time of one attempt, 0 for none.
 	CapSeconds float64    `json:"cap_seconds"`
 	Scenarios  []Scenario `json:"scenarios"`
-	Attempts   []Attempt  `json:"attempts"`
+	// Ceilings are what the client half does when there is no system behind it.
+	Ceilings []Ceiling `json:"ceilings,omitempty"`
+	Attempts []Attempt `json:"attempts"`
+}
+
+// Ceiling is the rate of the null driver, which throws messages away and makes
+// them again: what the testbed itself can do with such a payload. A system that
+// is closer to it than a factor of two is bound by the harness.
+type Ceiling struct {
+	Work              Work    `json:"work"`
+	PayloadBytes      int     `json:"payload_bytes"`
+	MessagesPerSecond float64 `json:"messages_per_second"`
 }
 
 // ValidAttempt returns the attempt that counts for a repetition of a system:
@@ -73,6 +86,26 @@ type Testbed struct {
 	// RAID10 says that the broker's data lay on a RAID 10 that was made for the
 	// run, of six files on one disk.
 	RAID10 bool `json:"raid10,omitempty"`
+	// BrokerLimits is what every broker was held to.
+	BrokerLimits *Limits `json:"broker_limits,omitempty"`
+	// Clock is how the clock of the broker host stood to that of the client
+	// host; nil: it was not measured.
+	Clock *Clock `json:"clock,omitempty"`
+}
+
+// Limits are the cores and the memory that the processes of a broker may use.
+type Limits struct {
+	Cores       string `json:"cores"`        // as taskset writes them: "0-1"; empty: not held
+	MemoryBytes int64  `json:"memory_bytes"` // page cache included; 0: not held
+	Note        string `json:"note"`         // how they are enforced, or why not
+}
+
+// Clock is the difference of two hosts' clocks: broker minus client. Hosts that
+// share a clock have 0 and no error.
+type Clock struct {
+	OffsetSeconds float64 `json:"offset_seconds"`
+	ErrorSeconds  float64 `json:"error_seconds"` // the true offset is at most so far from it
+	Same          bool    `json:"same"`          // one machine, one clock
 }
 
 // Host describes a machine. Facts is ordered as it is to be shown.
@@ -102,19 +135,51 @@ type Work string
 
 // The kinds of work.
 const (
-	Produce Work = "produce"
-	Consume Work = "consume"
+	Produce Work = "produce" // as fast as the server takes it
+	Consume Work = "consume" // a backlog, as fast as it comes
+	// Stream sends at a planned rate and receives at once; every message's
+	// latency counts from its planned send time.
+	Stream Work = "stream"
+	// Crash kills the broker in the middle of a produce, starts it again over
+	// the same data, and counts what is there.
+	Crash Work = "crash"
+	// Rebalance has consumers of a group join and leave.
+	Rebalance Work = "rebalance"
 )
+
+// Chart is the kind of figure that shows a scenario.
+type Chart string
+
+// The charts.
+const (
+	OverData  Chart = "over data" // rate over the data moved, as in the paper
+	Sweep     Chart = "sweep"     // a quantity over System.X, a line for each System.Series
+	Bars      Chart = "bars"      // a bar for each system
+	OverTime  Chart = "over time" // what was sampled, over the time of an attempt
+	Latencies Chart = "latencies" // latency over the share of messages
+)
+
+// Axis is what System.X counts.
+type Axis struct {
+	Label string `json:"label"` // with its unit: "messages a request"
+	Log   bool   `json:"log,omitempty"`
+}
 
 // Scenario is a scenario as it was run.
 type Scenario struct {
-	Name         string   `json:"name"`
-	Title        string   `json:"title"`
-	Purpose      string   `json:"purpose"`
-	Work         Work     `json:"work"`
-	PayloadBytes int      `json:"payload_bytes"`
-	Limit        string   `json:"limit"` // the expected limit, with its arithmetic
-	Systems      []System `json:"systems"`
+	Name         string `json:"name"`
+	Title        string `json:"title"`
+	Purpose      string `json:"purpose"`
+	Work         Work   `json:"work"`
+	PayloadBytes int    `json:"payload_bytes"`
+	Limit        string `json:"limit"` // the expected limit, with its arithmetic
+	// Chart is how the figure shows it; empty: OverData.
+	Chart Chart `json:"chart,omitempty"`
+	Axis  *Axis `json:"axis,omitempty"` // of a Sweep
+	// Shows are the quantities in the figure, a panel for each, by the names of
+	// package plots; none: the message rate.
+	Shows   []string `json:"shows,omitempty"`
+	Systems []System `json:"systems"`
 }
 
 // System is one line of a figure: a driver with options.
@@ -130,8 +195,44 @@ type System struct {
 	// Capped says that the attempt is held to a time even when the run has no
 	// cap: systems that would take hours, and the additions to the paper's
 	// figures, fast ones too, which only show how a system differs from another.
-	Capped   bool      `json:"capped,omitempty"`
-	Settings []Setting `json:"settings"`
+	Capped bool `json:"capped,omitempty"`
+	// Series is the line of a Sweep to which the system belongs, X its place on
+	// the axis.
+	Series string  `json:"series,omitempty"`
+	X      float64 `json:"x,omitempty"`
+	// View is which view of a rival this is, ViewPaper or ViewBest; empty where
+	// there is only one.
+	View string `json:"view,omitempty"`
+	// What this system does otherwise than its scenario or run says; 0: nothing.
+	PayloadBytes int       `json:"payload_bytes,omitempty"`
+	Messages     int64     `json:"messages,omitempty"`      // for an attempt
+	FillMessages int64     `json:"fill_messages,omitempty"` // stored before the measuring begins
+	Consumers    int       `json:"consumers,omitempty"`     // at once
+	Rate         float64   `json:"rate,omitempty"`          // planned, messages a second
+	Before       []string  `json:"before,omitempty"`        // done to the broker before it is measured
+	Settings     []Setting `json:"settings"`
+	// Contract is what the comparison rests on, read back from the live broker
+	// where it can be. It is there once an attempt has started a broker.
+	Contract []ContractRow `json:"contract,omitempty"`
+}
+
+// The two views of a rival.
+const (
+	ViewPaper = "as in the paper"
+	ViewBest  = "documented best"
+)
+
+// ContractRow is one setting that must be the same for all systems of a figure,
+// or is named in its caption.
+type ContractRow struct {
+	Row   string `json:"row"`
+	Value string `json:"value"` // for people
+	// Class is what is compared: two systems with the same class have the same
+	// setting, whatever they call it. Empty: the row is shown and not compared.
+	Class string `json:"class,omitempty"`
+	// ReadBack says that the live broker or the kernel has said so, and not the
+	// driver that set it.
+	ReadBack bool `json:"read_back,omitempty"`
 }
 
 // The values of System.Role.
@@ -200,6 +301,10 @@ type Attempt struct {
 	StoreBytesBefore     int64   `json:"store_bytes_before"`    // allocated on disk
 	StoreBytesAfter      int64   `json:"store_bytes_after"`
 	BrokerDiskWriteBytes int64   `json:"broker_disk_write_bytes"`
+
+	// Measures holds what else was measured, by a name that says its unit at
+	// the end: "store_index_bytes", "zookeeper_requests", "settle_seconds".
+	Measures map[string]float64 `json:"measures,omitempty"`
 }
 
 // MessagesPerSecond is the headline rate, 0 if nothing was measured.
@@ -232,4 +337,12 @@ type Sample struct {
 	DiskWriteBytes int64
 	MemoryFree     int64 // available
 	RunQueue       int   // runnable processes
+
+	// Of the system's processes. 0 where it is not known, as in files of
+	// version 1.
+	ProcessResidentBytes int64
+	ProcessReadBytes     int64   // from the disk
+	ProcessWriteBytes    int64   // to the disk
+	ProcessSyscalls      int64   // read and write calls, sendfile among them (/proc/PID/io)
+	GCSeconds            float64 // processor time of Go's garbage collection
 }

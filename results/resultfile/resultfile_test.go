@@ -27,7 +27,7 @@ func testAttempt() Attempt {
 
 var testPoints = []Point{{0, 0, 0, 0}, {0.1, 50, 10000, 40}, {math.Nextafter(1.5, 2), 100, 20000, 100}}
 
-var testSamples = []Sample{{Seconds: 1.0 / 3, Host: `b, "x"`, CPUSeconds: 1e-9, ProcessSeconds: 2, NetRxBytes: 1, NetTxBytes: 2, DiskReadBytes: 3, DiskWriteBytes: 4, MemoryFree: 5, RunQueue: 6}}
+var testSamples = []Sample{{Seconds: 1.0 / 3, Host: `b, "x"`, CPUSeconds: 1e-9, ProcessSeconds: 2, NetRxBytes: 1, NetTxBytes: 2, DiskReadBytes: 3, DiskWriteBytes: 4, MemoryFree: 5, RunQueue: 6, ProcessResidentBytes: 7, ProcessReadBytes: 8, ProcessWriteBytes: 9, ProcessSyscalls: 10, GCSeconds: 11.5}}
 
 func create(t *testing.T) *Writer {
 	t.Helper()
@@ -164,7 +164,7 @@ func TestReadIsStrict(t *testing.T) {
 		name, file, old, new string
 		want                 string
 	}{
-		{"schema", "run.json", `"schema": 1`, `"schema": 7`, "run.json: schema 7: this program reads schema 1"},
+		{"schema", "run.json", `"schema": 2`, `"schema": 7`, "run.json: schema 7: this program reads schema 1 and 2"},
 		{"unknown key", "run.json", `"seed"`, `"sead"`, `unknown field "sead"`},
 		{"wrong type", "run.json", `"repeat": 1`, `"repeat": "x"`, "line 24: json: cannot unmarshal string"},
 		{"not JSON", "run.json", `"repeat": 1,`, `"repeat": 1`, "line 25: invalid character"},
@@ -177,7 +177,7 @@ func TestReadIsStrict(t *testing.T) {
 		{"going back", "points/fig4-kafka-1-1.csv", "0.1,50,10000,40", "0.1,50,10000,400", "line 4: broken series: arrived goes back from 400 to 100"},
 		{"not a number", "points/fig4-kafka-1-1.csv", "0.1,50", "NaN,50", "line 3: broken series: seconds is NaN"},
 		{"columns", "points/fig4-kafka-1-1.csv", "messages", "records", `column 2 is "records": "messages" is wanted`},
-		{"fields", "samples/fig4-kafka-1-1.csv", ",6\n", "\n", "wrong number of fields"},
+		{"fields", "samples/fig4-kafka-1-1.csv", ",11.5\n", "\n", "wrong number of fields"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := create(t)
@@ -217,7 +217,7 @@ func TestSalvageKeepsTheRest(t *testing.T) {
 	}{
 		{"points", "points/fig4-kafka-1-1.csv", "0.1,50", "0.1,5x", Invalid, `its points cannot be read: points/fig4-kafka-1-1.csv: line 3: messages is "5x"`},
 		{"half a line", "points/fig4-kafka-1-1.csv", ",40\n", "", Invalid, "its points cannot be read: points/fig4-kafka-1-1.csv: record on line 3"},
-		{"samples", "samples/fig4-kafka-1-1.csv", ",6\n", "\n", Valid, "its samples cannot be read: samples/fig4-kafka-1-1.csv: record on line 2"},
+		{"samples", "samples/fig4-kafka-1-1.csv", ",11.5\n", "\n", Valid, "its samples cannot be read: samples/fig4-kafka-1-1.csv: record on line 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := create(t)
@@ -303,7 +303,7 @@ func FuzzReadPoints(f *testing.F) {
 }
 
 func FuzzReadSamples(f *testing.F) {
-	f.Add(strings.Join(sampleColumns, ",") + "\n0.25,broker,1.5,1,2,3,4,5,6,7\n")
+	f.Add(strings.Join(sampleColumns, ",") + "\n0.25,broker,1.5,1,2,3,4,5,6,7,8,9,10,11,12\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		samples, err := ReadSamples(strings.NewReader(text))
 		if err != nil {
@@ -337,5 +337,37 @@ func TestValidAttempt(t *testing.T) {
 		if a, ok := r.ValidAttempt(c.scenario, c.system, c.repetition); ok {
 			t.Errorf("%v: %q", c, a.ID)
 		}
+	}
+}
+
+// Version 1 had fewer keys and fewer columns of samples; what it had means the
+// same.
+func TestVersion1IsRead(t *testing.T) {
+	w := create(t)
+	a, err := w.Begin(testAttempt())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.PutAttempt(a, testPoints, nil); err != nil {
+		t.Fatal(err)
+	}
+	run, err := os.ReadFile(w.Path("run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(w.Path("run.json"), bytes.Replace(run, []byte(`"schema": 2`), []byte(`"schema": 1`), 1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	old := strings.Join(sampleColumns[:oldSampleColumns], ",") + "\n0.5,broker,1,2,3,4,5,6,7,8\n"
+	if err := os.WriteFile(w.Path("samples", a.ID+".csv"), []byte(old), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Read(w.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Sample{{Seconds: 0.5, Host: "broker", CPUSeconds: 1, ProcessSeconds: 2, NetRxBytes: 3, NetTxBytes: 4, DiskReadBytes: 5, DiskWriteBytes: 6, MemoryFree: 7, RunQueue: 8}}
+	if got := r.Samples(a.ID); !reflect.DeepEqual(got, want) || r.Run.Schema != SchemaVersion {
+		t.Errorf("schema %d, samples %+v", r.Run.Schema, got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 )
 
@@ -16,8 +17,12 @@ var (
 	sampleColumns = []string{
 		"seconds", "host", "cpu_seconds", "process_seconds", "net_rx_bytes", "net_tx_bytes",
 		"disk_read_bytes", "disk_write_bytes", "memory_free_bytes", "run_queue",
+		"process_resident_bytes", "process_read_bytes", "process_write_bytes", "process_syscalls", "gc_seconds",
 	}
 )
+
+// oldSampleColumns is how many columns samples of version 1 have.
+const oldSampleColumns = 10
 
 // WritePoints writes points as CSV. What is read back is the same to the last
 // bit.
@@ -34,7 +39,8 @@ func WriteSamples(w io.Writer, samples []Sample) error {
 	c := newCSVWriter(w, sampleColumns)
 	for _, s := range samples {
 		c.row(decimal(s.Seconds), s.Host, decimal(s.CPUSeconds), decimal(s.ProcessSeconds), whole(s.NetRxBytes), whole(s.NetTxBytes),
-			whole(s.DiskReadBytes), whole(s.DiskWriteBytes), whole(s.MemoryFree), whole(int64(s.RunQueue)))
+			whole(s.DiskReadBytes), whole(s.DiskWriteBytes), whole(s.MemoryFree), whole(int64(s.RunQueue)),
+			whole(s.ProcessResidentBytes), whole(s.ProcessReadBytes), whole(s.ProcessWriteBytes), whole(s.ProcessSyscalls), decimal(s.GCSeconds))
 	}
 	return c.end()
 }
@@ -63,7 +69,7 @@ func ReadPoints(r io.Reader) ([]Point, error) {
 
 // ReadSamples reads what WriteSamples wrote.
 func ReadSamples(r io.Reader) ([]Sample, error) {
-	c, err := newCSVReader(r, sampleColumns)
+	c, err := newCSVReader(r, sampleColumns, oldSampleColumns)
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +79,10 @@ func ReadSamples(r io.Reader) ([]Sample, error) {
 			Seconds: c.decimal(0), Host: c.fields[1], CPUSeconds: c.decimal(2), ProcessSeconds: c.decimal(3),
 			NetRxBytes: c.whole(4), NetTxBytes: c.whole(5), DiskReadBytes: c.whole(6), DiskWriteBytes: c.whole(7),
 			MemoryFree: c.whole(8), RunQueue: int(c.whole(9)),
+		}
+		if len(c.fields) > oldSampleColumns {
+			s.ProcessResidentBytes, s.ProcessReadBytes, s.ProcessWriteBytes = c.whole(10), c.whole(11), c.whole(12)
+			s.ProcessSyscalls, s.GCSeconds = c.whole(13), c.decimal(14)
 		}
 		if c.err == nil {
 			c.fail(checkSample(s))
@@ -125,11 +135,18 @@ type csvReader struct {
 	err     error
 }
 
-func newCSVReader(r io.Reader, columns []string) (*csvReader, error) {
+// newCSVReader reads the head. An earlier version of the file may have had
+// fewer columns: one of the numbers in older.
+func newCSVReader(r io.Reader, columns []string, older ...int) (*csvReader, error) {
 	c := &csvReader{r: csv.NewReader(bufio.NewReader(r)), columns: columns}
-	c.r.FieldsPerRecord = len(columns)
 	c.r.ReuseRecord = true
-	head, err := c.r.Read()
+	head, err := c.r.Read() // all rows must have as many fields
+	if err == nil && slices.Contains(older, len(head)) {
+		columns = columns[:len(head)]
+	}
+	if err == nil && len(head) != len(columns) {
+		err = fmt.Errorf("there are %d", len(head))
+	}
 	if err != nil {
 		if errors.Is(err, io.EOF) {
 			err = errors.New("it is empty")

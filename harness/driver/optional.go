@@ -1,0 +1,92 @@
+package driver
+
+import (
+	"context"
+
+	"kafkalab/results/resultfile"
+)
+
+// What follows are interfaces that a server may offer beside [Server]. The
+// testbed looks for them with a type assertion; what a system has not is
+// reported as not known, never as 0.
+
+// Restarter is implemented by servers that can end and come back over the same
+// data. A server that is down because of Stopped or Kill has not died: Died
+// stays open until it ends by itself. Neither may be called at once with
+// another of them, or with Stop.
+type Restarter interface {
+	// Shut ends the server cleanly, as its maker says, and leaves the data.
+	Shut(ctx context.Context) error
+	// Kill ends all its processes with SIGKILL.
+	Kill(ctx context.Context) error
+	// Restart starts it again over the same data, at the same address, and
+	// returns when it takes requests. Processes are new ones after it.
+	Restart(ctx context.Context) error
+}
+
+// StorePart is a part of what a server stores.
+type StorePart struct {
+	Name  string   // "log", "index", "journal", "metadata"
+	Globs []string // below StoreDir, as path.Match takes them
+}
+
+// StoreSplitter is implemented by servers whose files show what the space in
+// StoreDir is taken for. Files of no part are "other".
+type StoreSplitter interface {
+	StoreParts() []StorePart
+}
+
+// ContractReader is implemented by servers that say, or whose kernel says, what
+// is set in them: the settings on which a comparison rests ([ContractRows]).
+type ContractReader interface {
+	// Contract is called once the server takes requests, and may ask it.
+	Contract(ctx context.Context) ([]resultfile.ContractRow, error)
+}
+
+// MetricsServer is implemented by servers written in Go that show their metrics
+// for Prometheus, the processor time of garbage collection among them.
+type MetricsServer interface {
+	// MetricsURL can be reached from the broker host.
+	MetricsURL() string
+}
+
+// Grouper is implemented by drivers whose consumers share the partitions of a
+// topic in groups: what a scenario of work "rebalance" needs. It runs on the
+// client host.
+type Grouper interface {
+	// Rebalance runs what the scenario says at a server of this driver.
+	Rebalance(ctx context.Context, target Target, o Options, plan RebalancePlan) (RebalanceResult, error)
+}
+
+// RebalancePlan is what the consumers of a group are to do.
+type RebalancePlan struct {
+	RunID        uint64
+	PayloadBytes int
+	Messages     int64 // produced during it, spread over the partitions
+	Consumers    int   // of the group, when all have joined
+	Seed         int64
+}
+
+// RebalanceResult is what they did. Counts are of the whole plan.
+type RebalanceResult struct {
+	// Settles are the times from each join and each leave until every partition
+	// had an owner again and stayed so, in seconds, and Tries how many rebalance
+	// attempts the busiest consumer made for it.
+	Settles []float64 `json:"settles"`
+	Tries   []int     `json:"tries"`
+	// QuietRequests is how many requests all consumers together made of
+	// ZooKeeper in QuietSeconds without a join or leave, pings not counted.
+	QuietRequests int64   `json:"quiet_requests"`
+	QuietCommits  int64   `json:"quiet_commits"` // of those, commits of offsets
+	QuietSeconds  float64 `json:"quiet_seconds"`
+	// Consumed is every message that was handed out, repeats counted.
+	Consumed int64 `json:"consumed"`
+	Lost     int64 `json:"lost"`
+	// RepeatsClean came twice although every consumer before had closed cleanly,
+	// RepeatsUnclean after one that was killed; Uncommitted is how many of the
+	// killed one had not been committed, which bounds the latter.
+	RepeatsClean   int64   `json:"repeats_clean"`
+	RepeatsUnclean int64   `json:"repeats_unclean"`
+	Uncommitted    int64   `json:"uncommitted"`
+	Seconds        float64 `json:"seconds"` // of the whole plan
+}
