@@ -128,7 +128,7 @@ func receive(t *testing.T, c driver.Consumer, runID uint64, n int64) {
 func TestEverythingSentArrivesAndComesBack(t *testing.T) {
 	eachPath(t, func(t *testing.T, path Path) {
 		addr, _ := serve(t, path)
-		for _, payloadBytes := range []int{24, 200, 100_001} {
+		for _, payloadBytes := range []int{10, 24, 200, 100_001} {
 			n := 3_000_000/payloadBytes + 7 // several buffers, and a part of one
 			queue := "q" + strings.Repeat("x", payloadBytes%40)
 			c := dial(t, addr, path)

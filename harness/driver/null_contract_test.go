@@ -74,7 +74,7 @@ type translatedConsumer struct {
 
 func (c translatedConsumer) Receive(ctx context.Context, handle func([]byte) error) error {
 	return c.Consumer.Receive(ctx, func(payload []byte) error {
-		h, err := workload.Parse(payload)
+		h, err := workload.Parse(payload, 7)
 		if err != nil {
 			return err
 		}

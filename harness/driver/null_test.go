@@ -191,20 +191,60 @@ func TestNullFillsInEveryRow(t *testing.T) {
 }
 
 func TestNullSendAllocatesNothing(t *testing.T) {
-	p, err := nullConnect(t, nullTarget(t)).Producer(t.Context(), "q")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := workload.NewGenerator(7, 200)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := testing.AllocsPerRun(1000, func() {
-		if err := p.Send(t.Context(), g.Next()); err != nil {
+	for _, size := range []int{workload.MinPayloadBytes, 200} {
+		p, err := nullConnect(t, nullTarget(t)).Producer(t.Context(), "q")
+		if err != nil {
 			t.Fatal(err)
 		}
-	}); n != 0 {
-		t.Errorf("%v allocations a message", n)
+		g, err := workload.NewGenerator(7, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := testing.AllocsPerRun(1000, func() {
+			if err := p.Send(t.Context(), g.Next()); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%v allocations a message of %d bytes", n, size)
+		}
+	}
+}
+
+// A small payload does not say which run it is of, but is of it all the same.
+func TestNullMakesSmallMessagesAgain(t *testing.T) {
+	const run, n = 0x0123456789abcdef, 2500
+	for _, size := range []int{10, 17, 23} {
+		c := nullConnect(t, nullTarget(t))
+		p, err := c.Producer(t.Context(), "q")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := workload.NewGenerator(run, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range n {
+			if err := p.Send(t.Context(), g.Next()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		consumer, err := c.Consumer(t.Context(), "q")
+		if err != nil {
+			t.Fatal(err)
+		}
+		checker := workload.NewChecker(run)
+		for checker.Received() < n {
+			if err := consumer.Receive(t.Context(), checker.Check); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := checker.Result(n); got != (workload.Result{Received: n}) {
+			t.Errorf("%d bytes: received %+v, want %d clean ones", size, got, n)
+		}
+		g.Seek(n + 1)
+		if err := p.Send(t.Context(), g.Next()); err == nil {
+			t.Errorf("%d bytes: a gap was taken", size)
+		}
 	}
 }
 

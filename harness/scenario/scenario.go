@@ -16,7 +16,7 @@ import (
 // Bounds and defaults of a scenario file.
 const (
 	DefaultPayloadBytes = 200 // NetDB'11 §5
-	MinPayloadBytes     = 24  // room for sequence number, run and checksum
+	MinPayloadBytes     = 10  // room for sequence number and checksum
 	MaxPayloadBytes     = 1 << 20
 	DefaultQueue        = "bench"
 	// MaxQueueBytes bounds the name of the queue or topic: Kafka's request

@@ -66,7 +66,7 @@ func TestStrict(t *testing.T) {
 		{"name of the file", strings.Replace(good, `name = "a"`, `name = "b"`, 1), `name = "b": the name of the file, "a", is wanted`},
 		{"name", strings.Replace(good, `name = "a"`, `name = "A b"`, 1), `name = "A b": small letters`},
 		{"work", strings.Replace(good, `"produce"`, `"both"`, 1), `work = "both"`},
-		{"payload", "payload_bytes = 10\n" + good, "payload_bytes = 10: from 24 to"},
+		{"payload", "payload_bytes = 9\n" + good, "payload_bytes = 9: from 10 to"},
 		{"queue", "queue = \"benchmark\"\n" + good, `queue = "benchmark": at most 8`},
 		{"limit", strings.Replace(good, `limit = "none"`, "", 1), "limit is wanted"},
 		{"cap", "cap = \"soon\"\n" + good, `cap = "soon": a duration such as 45s`},

@@ -38,7 +38,7 @@ func NewChecker(runID uint64) *Checker { return &Checker{runID: runID} }
 // than can be checked.
 func (c *Checker) Check(payload []byte) error {
 	c.received++
-	h, err := Parse(payload)
+	h, err := Parse(payload, c.runID)
 	if err != nil {
 		c.damaged++
 		return nil
@@ -88,7 +88,7 @@ type Result struct {
 	Lost     int64 // sequence numbers below the expected count that never came
 	Doubled  int64 // came again, the first time not counted
 	Damaged  int64 // wrong checksum, too short, or Foreign
-	Foreign  int64 // of another run, undamaged
+	Foreign  int64 // of another run, undamaged; a small payload does not tell
 	// Reordered came after one with a larger sequence number. A message that is
 	// doubled as well counts as doubled only.
 	Reordered int64

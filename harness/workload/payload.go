@@ -3,12 +3,25 @@
 // be verified without remembering a single message.
 //
 // A payload of n bytes ([MinPayloadBytes] <= n <= [MaxPayloadBytes]) is a pure
-// function of run id, sequence number and n. All numbers are big-endian:
+// function of run id, sequence number and n. All numbers are big-endian. From
+// [LargeBytes] up it is
 //
 //	0   u64 sequence   from 0, without gaps
 //	8   u64 run id     the same in all messages of a run
 //	16  u32 CRC-32C    of the bytes 0-15 and 20-n
 //	20  filler         differs from message to message, does not compress
+//
+// and below it, where there is no room for the run's id beside its message,
+//
+//	0   u32 sequence   from 0, without gaps
+//	4   u32 CRC-32C    of the bytes 0-3 and 8-n, exclusive-or the run's mark
+//	8   filler         as above
+//
+// The run's mark is its id with the two halves folded together by
+// exclusive-or. A small payload of another run has another checksum than is
+// expected, so it is told from a good one, but not from a damaged one. Whoever
+// has a good one can take the mark out of it again, and make the others of its
+// run: [Peek] and [NewGenerator] do so, since the mark of a mark is that mark.
 //
 // The checksum is Castagnoli's, which processors compute, and not the IEEE one
 // of Kafka's message format: a system cannot pass by checking its own.
@@ -22,15 +35,20 @@ import (
 )
 
 const (
-	// HeaderBytes is what comes before the filler.
+	// HeaderBytes is what comes before the filler in a large payload.
 	HeaderBytes = 20
-	// MinPayloadBytes is the size of the smallest payload.
-	MinPayloadBytes = 24
+	// LargeBytes is the size from which a payload carries its run's id.
+	LargeBytes = 24
+	// MinPayloadBytes is the size of the smallest payload: sequence number,
+	// checksum, and two bytes that differ.
+	MinPayloadBytes = 10
 	// MaxPayloadBytes is the size of the largest one (64 MiB), more than any
 	// system under test takes as one message.
 	MaxPayloadBytes = 64 << 20
 
-	sumAt = 16
+	sumAt            = 16
+	smallSumAt       = 4
+	smallHeaderBytes = 8
 )
 
 // Kinds of damage that [Parse] finds.
@@ -44,14 +62,27 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Header is what a payload says about itself.
 type Header struct {
 	Sequence uint64
-	RunID    uint64
+	// RunID of a small payload is its run's mark where nothing else is known of
+	// the run.
+	RunID uint64
 }
 
-// Peek reads the header without checking the checksum. It reports false when
-// the payload is too short to have one.
+// Mark folds a run's id to what of it takes part in the checksum of a small
+// payload. The mark of a mark is itself.
+func Mark(runID uint64) uint32 { return uint32(runID>>32) ^ uint32(runID) }
+
+// Peek reads the header without checking the checksum: that of a small payload
+// it takes to be right, as the run's mark is in it. It reports false when the
+// payload is too short to have a header.
 func Peek(payload []byte) (Header, bool) {
-	if len(payload) < MinPayloadBytes {
+	switch {
+	case len(payload) < MinPayloadBytes:
 		return Header{}, false
+	case len(payload) < LargeBytes:
+		return Header{
+			Sequence: uint64(binary.BigEndian.Uint32(payload)),
+			RunID:    uint64(binary.BigEndian.Uint32(payload[smallSumAt:]) ^ smallChecksum(payload)),
+		}, true
 	}
 	return Header{
 		Sequence: binary.BigEndian.Uint64(payload),
@@ -60,11 +91,19 @@ func Peek(payload []byte) (Header, bool) {
 }
 
 // Parse reads the header and checks the checksum. The error wraps [ErrShort]
-// or [ErrChecksum].
-func Parse(payload []byte) (Header, error) {
+// or [ErrChecksum]. A large payload may turn out to be of another run than
+// runID, by its header; a small one of another run has a wrong checksum.
+func Parse(payload []byte, runID uint64) (Header, error) {
 	h, ok := Peek(payload)
 	if !ok {
 		return Header{}, fmt.Errorf("%w: %d bytes, at least %d wanted", ErrShort, len(payload), MinPayloadBytes)
+	}
+	if len(payload) < LargeBytes {
+		if h.RunID != uint64(Mark(runID)) {
+			return Header{}, fmt.Errorf("%w: over %d bytes it is that of a run with the mark %08x, %08x is wanted", ErrChecksum, len(payload), h.RunID, Mark(runID))
+		}
+		h.RunID = runID
+		return h, nil
 	}
 	if stored, sum := binary.BigEndian.Uint32(payload[sumAt:]), checksum(payload); stored != sum {
 		return Header{}, fmt.Errorf("%w: stored %08x, computed %08x over %d bytes", ErrChecksum, stored, sum, len(payload))
@@ -77,6 +116,11 @@ func checksum(payload []byte) uint32 {
 	return crc32.Update(crc32.Checksum(payload[:sumAt], castagnoli), castagnoli, payload[HeaderBytes:])
 }
 
+// smallChecksum is the same of a small payload, without the run's mark.
+func smallChecksum(payload []byte) uint32 {
+	return crc32.Update(crc32.Checksum(payload[:smallSumAt], castagnoli), castagnoli, payload[smallHeaderBytes:])
+}
+
 // Generator makes the payloads of one run in order. It must not be used by
 // several goroutines at once.
 type Generator struct {
@@ -86,7 +130,8 @@ type Generator struct {
 }
 
 // NewGenerator returns a generator of payloads of payloadBytes bytes, the
-// first with sequence number 0.
+// first with sequence number 0. For small payloads the mark of a run does as
+// its id.
 func NewGenerator(runID uint64, payloadBytes int) (*Generator, error) {
 	if payloadBytes < MinPayloadBytes || payloadBytes > MaxPayloadBytes {
 		return nil, fmt.Errorf("payload of %d bytes: %d to %d are possible", payloadBytes, MinPayloadBytes, MaxPayloadBytes)
@@ -94,17 +139,30 @@ func NewGenerator(runID uint64, payloadBytes int) (*Generator, error) {
 	return &Generator{runID: runID, buf: make([]byte, payloadBytes)}, nil
 }
 
-// Seek makes sequence the number of the next payload.
+// Seek makes sequence the number of the next payload. In a small payload, of
+// whose number there are 32 bits, it must be below 2^32.
 func (g *Generator) Seek(sequence uint64) { g.next = sequence }
 
 // Next returns the next payload. It is valid until the next call, which fills
 // the same buffer again.
 func (g *Generator) Next() []byte {
 	b := g.buf
+	if len(b) < LargeBytes {
+		return g.nextSmall()
+	}
 	binary.BigEndian.PutUint64(b, g.next)
 	binary.BigEndian.PutUint64(b[8:], g.runID)
 	fill(b[HeaderBytes:], mix(g.runID^mix(g.next)))
 	binary.BigEndian.PutUint32(b[sumAt:], checksum(b))
+	g.next++
+	return b
+}
+
+func (g *Generator) nextSmall() []byte {
+	b, mark := g.buf, Mark(g.runID)
+	binary.BigEndian.PutUint32(b, uint32(g.next))
+	fill(b[smallHeaderBytes:], mix(uint64(mark)^mix(g.next)))
+	binary.BigEndian.PutUint32(b[smallSumAt:], smallChecksum(b)^mark)
 	g.next++
 	return b
 }
