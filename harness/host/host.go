@@ -37,6 +37,10 @@ type Usage struct {
 	UserSeconds, SystemSeconds float64 // processor time, all threads
 	ResidentBytes              int64
 	ReadBytes, WrittenBytes    int64 // at the block layer (/proc/PID/io)
+	// Syscalls are syscr and syscw of /proc/PID/io: calls of the read and write
+	// families on files and sockets, and sendfile, which is one of each. The
+	// kernel leaves out recv, send, and what waits, such as epoll.
+	Syscalls int64
 }
 
 // Process is a program that runs on a host. Its methods may be called at once

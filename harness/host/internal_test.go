@@ -39,9 +39,9 @@ func TestParseUsage(t *testing.T) {
 	// A program may call itself ") S 1 (".
 	stat := []byte("42 () S 1 () R 1 42 42 0 -1 4194304 90 0 0 0 150 25 0 0 20 0 1 0 100 1 1 1")
 	status := []byte("Name:\tx\nVmRSS:\t    2048 kB\nThreads:\t1\n")
-	io := []byte("rchar: 1\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 0\n")
+	io := []byte("rchar: 1\nsyscr: 7\nsyscw: 5\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 0\n")
 	u, err := parseUsage(stat, status, io)
-	want := Usage{UserSeconds: 1.5, SystemSeconds: 0.25, ResidentBytes: 2048 << 10, ReadBytes: 4096, WrittenBytes: 8192}
+	want := Usage{UserSeconds: 1.5, SystemSeconds: 0.25, ResidentBytes: 2048 << 10, ReadBytes: 4096, WrittenBytes: 8192, Syscalls: 12}
 	if err != nil || u != want {
 		t.Errorf("got %+v, %v", u, err)
 	}

@@ -34,7 +34,9 @@ func parseUsage(stat, status, io []byte) (Usage, error) {
 	resident, err3 := keyed(status, "VmRSS:", true)
 	read, err4 := keyed(io, "read_bytes:", false)
 	written, err5 := keyed(io, "write_bytes:", false)
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+	readCalls, err6 := keyed(io, "syscr:", false)
+	writeCalls, err7 := keyed(io, "syscw:", false)
+	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
 		return u, err
 	}
 	return Usage{
@@ -43,6 +45,7 @@ func parseUsage(stat, status, io []byte) (Usage, error) {
 		ResidentBytes: resident * 1024,
 		ReadBytes:     read,
 		WrittenBytes:  written,
+		Syscalls:      readCalls + writeCalls,
 	}, nil
 }
 
