@@ -24,6 +24,18 @@ type Restarter interface {
 	Restart(ctx context.Context) error
 }
 
+// FanOut is implemented by clients that can have each message reach several
+// consumers, as a log does by itself and a broker of queues with a queue for
+// each of them.
+type FanOut interface {
+	// FanOut prepares that what a Producer of queue sends, made after it, on
+	// this or on another connection, reaches every one of the returned queues,
+	// and returns one for each group (of at least 2). Consumer and Arrived take
+	// their names, on other connections too. A log returns queue itself each
+	// time; elsewhere all are different, and Arrived of queue need not be known.
+	FanOut(ctx context.Context, queue string, groups int) ([]string, error)
+}
+
 // StorePart is a part of what a server stores.
 type StorePart struct {
 	Name  string   // "log", "index", "journal", "metadata"
