@@ -19,12 +19,17 @@ type Phase string
 
 // The phases, in order.
 const (
-	Reset   Phase = "reset"
-	Start   Phase = "start"
-	WarmUp  Phase = "warm-up"
-	Measure Phase = "measure"
-	Drain   Phase = "drain"
-	Verify  Phase = "verify"
+	Reset  Phase = "reset"
+	Start  Phase = "start"
+	WarmUp Phase = "warm-up"
+	// Fill stores what the measuring needs, Restart and DropCache are what
+	// System.Before asks for.
+	Fill      Phase = "fill"
+	Restart   Phase = "restart"
+	DropCache Phase = "drop cache"
+	Measure   Phase = "measure"
+	Drain     Phase = "drain"
+	Verify    Phase = "verify"
 )
 
 // Spec is what a client process is told: one line of JSON on its standard
@@ -39,6 +44,19 @@ type Spec struct {
 	RunID        uint64          `json:"run_id"` // in every payload
 	// Messages is how many to send, or how many the backlog has.
 	Messages int64 `json:"messages"`
+	// First is the sequence number of the first message to send: so many the
+	// queue holds already.
+	First int64 `json:"first,omitempty"`
+	// Backlog is how many the queue holds, of which a consume measures Messages
+	// and checks all; 0: Messages.
+	Backlog int64 `json:"backlog,omitempty"`
+	// Queues are the queues of several consumers at once, each of which gets
+	// everything; none: one consumer of Queue.
+	Queues []string `json:"queues,omitempty"`
+	// Fill makes a produce an unmeasured one, whose messages are to reach
+	// Consumers consumers.
+	Fill      bool `json:"fill,omitempty"`
+	Consumers int  `json:"consumers,omitempty"`
 	// Measured says that a consume is an attempt of its own. Otherwise it only
 	// checks contents, and all of it is verification.
 	Measured bool `json:"measured"`
@@ -101,6 +119,11 @@ type Result struct {
 	Checked  bool            `json:"checked"`
 	Partly   bool            `json:"partly"`
 	Contents workload.Result `json:"contents"`
+
+	// Queues are where a fill's messages went, one for each consumer.
+	Queues []string `json:"queues,omitempty"`
+	// Measures go into those of the attempt.
+	Measures map[string]float64 `json:"measures,omitempty"`
 
 	Cut     bool     `json:"cut"` // held to the cap
 	Blocked []string `json:"blocked,omitempty"`
