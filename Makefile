@@ -1,5 +1,5 @@
 # kafkalab: "make" alone says what there is.
-# Variables: MESSAGES, REPEAT, CAP, TESTBED, SYSTEMS, SEED, OUT, RAID10 (see "make bench" in README.md), FUZZTIME, KILLS, POWERCUTS, VOLUME, STEPS, STORMS.
+# Variables: MESSAGES, REPEAT, CAP, TESTBED, SYSTEMS, SEED, OUT, RAID10 (see "make bench" in README.md), FUZZTIME, KILLS, POWERCUTS, VOLUME, STEPS, STORMS, STORMTIME.
 
 GO      ?= go
 TESTBED ?=
@@ -16,6 +16,7 @@ POWERCUTS ?= 300
 VOLUME    ?= 10000000000
 STEPS     ?= 20000000
 STORMS    ?= 20
+STORMTIME ?= 75s
 
 testbed_flag := $(if $(TESTBED),--testbed $(TESTBED))
 system_flags := $(foreach s,$(SYSTEMS),--system $(s))
@@ -43,10 +44,11 @@ build: ## build bin/kafka and bin/testbed
 setup: ## install the system packages that are missing (Debian, Ubuntu)
 	@sh harness/env/setup.sh
 
-# One package at a time: some measure the emulated link, and the smoke test runs
-# the whole experiment.
+# Those of the testbed one package at a time: some measure the emulated link, and
+# the smoke test runs the whole experiment. The others wait more than they work.
 test: setup build ## run every test, those with real RabbitMQ, ActiveMQ, NATS, sshd and namespaces too
-	$(GO) test -count=1 -p 1 -timeout 30m ./...
+	$(GO) test -count=1 -p 1 -timeout 30m ./harness/... ./compare/...
+	$(GO) test -count=1 -p 2 -timeout 30m $$($(GO) list ./... | grep -v -e /harness/ -e /compare/)
 
 race: setup build ## the tests of the product and the testbed under the race detector
 	GORACE=atexit_sleep_ms=0 $(GO) test -race -count=1 -p 1 -timeout 30m ./kafka/... ./harness/measure/... ./harness/workload/... ./harness/driver/... ./harness/runner/... ./harness/scenario/... ./results/... ./compare/internal/...
@@ -94,7 +96,7 @@ torture: setup build ## kill a broker 1000 times, cut its power 300 times, 10 GB
 	@echo '== the model of a log, $(STEPS) steps'
 	$(call torture_test,^TestModel,./kafka/storage,KAFKALAB_STEPS=$(STEPS))
 	@echo '== consumer groups in a storm, $(STORMS) times on each kind of ZooKeeper'
-	$(call torture_test,^TestChaos$$,./kafka/kafkatest/chaos,KAFKALAB_CHAOS_RUNS=$(STORMS))
+	$(call torture_test,^TestChaos$$,./kafka/kafkatest/chaos,KAFKALAB_CHAOS_RUNS=$(STORMS) KAFKALAB_CHAOS=$(STORMTIME))
 
 bench: setup build ## the paper's experiments: figures 4 and 5, a table of ratios (as root, on a quiet machine; up to 26 minutes)
 	@trap './bin/testbed down $(testbed_flag)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \

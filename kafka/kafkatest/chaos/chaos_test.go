@@ -19,8 +19,9 @@ import (
 	"kafkalab/kafka/registry"
 )
 
-// stormTime is how long a run is tormented; KAFKALAB_CHAOS overrides it.
-const stormTime = 75 * time.Second
+// stormTime is how long a run is tormented; KAFKALAB_CHAOS overrides it, as "make
+// torture" does.
+const stormTime = 30 * time.Second
 
 // settleLimit is how long it may take after the last trouble until every partition
 // has an owner that lives: sessions of the dead have to end, and those of the
