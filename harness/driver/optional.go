@@ -11,7 +11,7 @@ import (
 // reported as not known, never as 0.
 
 // Restarter is implemented by servers that can end and come back over the same
-// data. A server that is down because of Stopped or Kill has not died: Died
+// data. A server that is down because of Shut or Kill has not died: Died
 // stays open until it ends by itself. Neither may be called at once with
 // another of them, or with Stop.
 type Restarter interface {
@@ -51,8 +51,19 @@ type StoreSplitter interface {
 // ContractReader is implemented by servers that say, or whose kernel says, what
 // is set in them: the settings on which a comparison rests ([ContractRows]).
 type ContractReader interface {
-	// Contract is called once the server takes requests, and may ask it.
-	Contract(ctx context.Context) ([]resultfile.ContractRow, error)
+	// Contract is called while a client is connected and nothing moves, and may
+	// ask the server. It leaves out the rows that the testbed reads for every
+	// system itself ([KernelRows]).
+	Contract(ctx context.Context, m Measurement) ([]resultfile.ContractRow, error)
+}
+
+// Measurement is what a contract is read for. The options are those of the
+// client half, which may be others than those that the server was started with.
+type Measurement struct {
+	Work         resultfile.Work
+	Options      Options
+	Queue        string // what is measured; it is there
+	PayloadBytes int
 }
 
 // MetricsServer is implemented by servers written in Go that show their metrics
