@@ -2,6 +2,8 @@ package driver
 
 import (
 	"context"
+	"io"
+	"time"
 
 	"kafkalab/results/resultfile"
 )
@@ -34,6 +36,16 @@ type FanOut interface {
 	// their names, on other connections too. A log returns queue itself each
 	// time; elsewhere all are different, and Arrived of queue need not be known.
 	FanOut(ctx context.Context, queue string, groups int) ([]string, error)
+}
+
+// Promiser is implemented by producers that the server tells what it has taken
+// on: what a scenario of work "crash" holds it to.
+type Promiser interface {
+	// Promised returns how many of the messages handed over, from the first on
+	// and without a gap, the server has confirmed. With options that ask for no
+	// confirmation it is 0. It may be called at once with Send and Flush, and
+	// after these have failed: then it counts what was confirmed before that.
+	Promised() int64
 }
 
 // StorePart is a part of what a server stores.
@@ -77,34 +89,61 @@ type MetricsServer interface {
 // topic in groups: what a scenario of work "rebalance" needs. It runs on the
 // client host.
 type Grouper interface {
-	// Rebalance runs what the scenario says at a server of this driver.
+	// Rebalance runs what the plan says at a server of this driver. The error is
+	// for what kept it from its end; what was found until then is returned too.
 	Rebalance(ctx context.Context, target Target, o Options, plan RebalancePlan) (RebalanceResult, error)
+}
+
+// Helper is implemented by drivers whose client half needs processes of its
+// own on the client host, such as consumers that are killed.
+type Helper interface {
+	// Help is all that such a process does: it talks with the client half over
+	// in and out, in a language of the driver's own, and ends when in does.
+	Help(ctx context.Context, in io.Reader, out io.Writer) error
 }
 
 // RebalancePlan is what the consumers of a group are to do.
 type RebalancePlan struct {
 	RunID        uint64
 	PayloadBytes int
-	Messages     int64 // produced during it, spread over the partitions
-	Consumers    int   // of the group, when all have joined
-	Seed         int64
+	Messages     int64 // produced during it at most, spread over the partitions
+	Consumers    int   // of the group, when all have joined; at least 2
+	Seed         int64 // of who leaves and who is killed
+	// Helper starts a [Helper] of this driver on this host: a program and its
+	// arguments.
+	Helper []string
+	// Stall is how long it may take until a change has settled, or until
+	// everything that was sent is consumed.
+	Stall time.Duration
+	// Moved, if not nil, is told how many messages have been consumed so far, at
+	// least once in a while as long as something happens.
+	Moved func(consumed int64)
 }
 
 // RebalanceResult is what they did. Counts are of the whole plan.
 type RebalanceResult struct {
-	// Settles are the times from each join and each leave until every partition
-	// had an owner again and stayed so, in seconds, and Tries how many rebalance
-	// attempts the busiest consumer made for it.
+	Partitions int `json:"partitions"` // of all brokers
+	// Settles are the times from each join and each clean leave until every
+	// partition had an owner again, the owners had equal shares, and stayed so, in
+	// seconds, and Tries how many rebalance attempts the busiest consumer made
+	// for it.
 	Settles []float64 `json:"settles"`
 	Tries   []int     `json:"tries"`
+	// KillSettles are the same times after a consumer was killed: until its
+	// session has ended, its partitions are its own.
+	KillSettles []float64 `json:"kill_settles"`
 	// QuietRequests is how many requests all consumers together made of
 	// ZooKeeper in QuietSeconds without a join or leave, pings not counted.
 	QuietRequests int64   `json:"quiet_requests"`
 	QuietCommits  int64   `json:"quiet_commits"` // of those, commits of offsets
+	QuietProofs   int64   `json:"quiet_proofs"`  // of those, proofs that a session lives
 	QuietSeconds  float64 `json:"quiet_seconds"`
-	// Consumed is every message that was handed out, repeats counted.
+	// Consumed is every message that was handed out, repeats counted, and Lost
+	// how many of those sent never were.
+	Sent     int64 `json:"sent"`
 	Consumed int64 `json:"consumed"`
 	Lost     int64 `json:"lost"`
+	Damaged  int64 `json:"damaged"`
 	// RepeatsClean came twice although every consumer before had closed cleanly,
 	// RepeatsUnclean after one that was killed; Uncommitted is how many of the
 	// killed one had not been committed, which bounds the latter.

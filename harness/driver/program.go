@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"kafkalab/harness/host"
@@ -15,19 +16,29 @@ import (
 
 // Program is a [Server] that is one program, which says on its output that it
 // takes requests: the testbed cannot reach the broker host's network and must be
-// told.
+// told. It is a [Restarter], too: a driver that embeds it has that, if the
+// command and the address of the program are the same each time.
 type Program struct {
-	host     host.Host
-	cfg      ProgramConfig
-	process  host.Process
-	output   *programOutput
-	addr     string
-	died     chan struct{}
-	watched  chan struct{} // closed when the goroutine that watches has ended
-	stopping chan struct{}
+	host   host.Host
+	cfg    ProgramConfig
+	output *programOutput
+	addr   string
+	died   chan struct{}
+	dying  sync.Once // closes died
+
+	mu  sync.Mutex // guards now
+	now *programRun
 
 	stopOnce sync.Once
 	stopErr  error
+}
+
+// programRun is one process of a program: from a start to its end.
+type programRun struct {
+	process  host.Process
+	stopping chan struct{} // closed when its end is wanted
+	watched  chan struct{} // closed when the goroutine that watches has ended
+	want     sync.Once     // closes stopping
 }
 
 // ProgramConfig is what [StartProgram] starts.
@@ -47,50 +58,74 @@ type ProgramConfig struct {
 // ends before that, or ctx does, nothing is left running and the error holds
 // what the program said last.
 func StartProgram(ctx context.Context, h host.Host, cfg ProgramConfig) (*Program, error) {
-	out := &programOutput{look: cfg.Ready, ready: make(chan string, 1)}
-	cfg.Command.Out, cfg.Command.Err = out.stream(), out.stream()
-	process, err := h.Start(ctx, cfg.Command)
-	if err != nil {
+	p := &Program{host: h, cfg: cfg, output: &programOutput{}, died: make(chan struct{})}
+	if err := p.start(ctx); err != nil {
 		return nil, err
 	}
-	p := &Program{host: h, cfg: cfg, process: process, output: out,
-		died: make(chan struct{}), watched: make(chan struct{}), stopping: make(chan struct{})}
+	return p, nil
+}
+
+// start makes a process and waits until it takes requests.
+func (p *Program) start(ctx context.Context) error {
+	ready := p.output.await(p.cfg.Ready)
+	command := p.cfg.Command
+	command.Out, command.Err = p.output.stream(), p.output.stream()
+	process, err := p.host.Start(ctx, command)
+	if err != nil {
+		return err
+	}
+	addr := ""
 	select {
-	case p.addr = <-out.ready:
+	case addr = <-ready:
 	case <-process.Done():
 		err = errors.Join(errors.New("it ended before it took requests"), process.Wait(ctx))
 	case <-ctx.Done():
 		err = fmt.Errorf("it takes no requests yet: %w", context.Cause(ctx))
 	}
+	if err == nil && p.addr != "" && addr != p.addr {
+		err = fmt.Errorf("it took requests at %s, and does now at %s", p.addr, addr)
+	}
 	if err == nil {
+		p.addr = addr
 		err = p.writeLog(ctx)
 	}
 	if err != nil {
-		err = errors.Join(err, process.Stop(ctx, cfg.Grace))
-		return nil, fmt.Errorf("%s on %s: %w; its last output:\n%s", cfg.Command.Name, h.Name(), err, out.lastLines())
+		err = errors.Join(err, process.Stop(ctx, p.cfg.Grace))
+		return fmt.Errorf("%s on %s: %w; its last output:\n%s", command.Name, p.host.Name(), err, p.output.lastLines())
 	}
-	go p.watch()
-	return p, nil
+	r := &programRun{process: process, stopping: make(chan struct{}), watched: make(chan struct{})}
+	p.mu.Lock()
+	p.now = r
+	p.mu.Unlock()
+	go p.watch(r)
+	return nil
 }
 
 // watch closes died when the process ends by itself.
-func (p *Program) watch() {
-	defer close(p.watched)
-	<-p.process.Done()
+func (p *Program) watch(r *programRun) {
+	defer close(r.watched)
+	<-r.process.Done()
 	select {
-	case <-p.stopping:
+	case <-r.stopping:
 	default:
-		close(p.died)
+		p.dying.Do(func() { close(p.died) })
 	}
+}
+
+// run returns the process of now, or the last one.
+func (p *Program) run() *programRun {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now
 }
 
 // Target returns the address that the program said.
 func (p *Program) Target() Target { return Target{Addr: p.addr} }
 
-// Processes returns the one process.
-func (p *Program) Processes() []host.Process { return []host.Process{p.process} }
+// Processes returns the one process, the last one while the program is down.
+func (p *Program) Processes() []host.Process { return []host.Process{p.run().process} }
 
-// Died is closed when the program ends without Stop.
+// Died is closed when the program ends without Stop, Shut or Kill.
 func (p *Program) Died() <-chan struct{} { return p.died }
 
 // StoreDir returns the folder of the configuration.
@@ -99,6 +134,62 @@ func (p *Program) StoreDir() string { return p.cfg.StoreDir }
 // Logs returns the log file.
 func (p *Program) Logs() []string { return []string{p.cfg.LogFile} }
 
+// Shut ends the program with SIGTERM. One that takes longer than its grace is
+// killed, and that is an error: it has not ended cleanly.
+func (p *Program) Shut(ctx context.Context) error {
+	began := time.Now()
+	err := p.end(func(process host.Process) error { return process.Stop(ctx, p.cfg.Grace) })
+	if took := time.Since(began); err == nil && took >= p.cfg.Grace {
+		err = fmt.Errorf("it had not ended %v after SIGTERM, and was killed", p.cfg.Grace)
+	}
+	if err != nil {
+		return fmt.Errorf("shutting %s down: %w", p.cfg.Command.Name, err)
+	}
+	return nil
+}
+
+// Kill ends the program with SIGKILL, and returns when it is gone.
+func (p *Program) Kill(ctx context.Context) error {
+	err := p.end(func(process host.Process) error {
+		if err := process.Signal(ctx, syscall.SIGKILL); err != nil {
+			return err
+		}
+		select {
+		case <-process.Done():
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("killing %s: %w", p.cfg.Command.Name, err)
+	}
+	return nil
+}
+
+// end has the process end, which is then no death.
+func (p *Program) end(how func(host.Process) error) error {
+	r := p.run()
+	r.want.Do(func() { close(r.stopping) })
+	if err := how(r.process); err != nil {
+		return err
+	}
+	<-r.watched
+	return nil
+}
+
+// Restart starts the same command again, once the program has ended by Shut or
+// Kill. It takes requests at the same address, or that is an error.
+func (p *Program) Restart(ctx context.Context) error {
+	select {
+	case <-p.run().watched:
+	default:
+		return fmt.Errorf("restarting %s: it still runs", p.cfg.Command.Name)
+	}
+	p.output.note("the testbed starts it again")
+	return p.start(ctx)
+}
+
 // logWait bounds the writing of the log file, which is done even when the
 // context of Stop has ended.
 const logWait = 10 * time.Second
@@ -106,11 +197,7 @@ const logWait = 10 * time.Second
 // Stop ends the program and writes its log file. It is idempotent.
 func (p *Program) Stop(ctx context.Context) error {
 	p.stopOnce.Do(func() {
-		close(p.stopping)
-		p.stopErr = p.process.Stop(ctx, p.cfg.Grace)
-		if p.stopErr == nil {
-			<-p.watched
-		}
+		p.stopErr = p.end(func(process host.Process) error { return process.Stop(ctx, p.cfg.Grace) })
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logWait)
 		defer cancel()
 		p.stopErr = errors.Join(p.stopErr, p.writeLog(ctx))
@@ -146,6 +233,22 @@ type programOutput struct {
 type outputStream struct {
 	to   *programOutput
 	line []byte
+}
+
+// await has the next line looked for that says that the program is ready, and
+// returns what is told of it.
+func (o *programOutput) await(look func(line string) (string, bool)) <-chan string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.look, o.ready = look, make(chan string, 1)
+	return o.ready
+}
+
+// note adds a line of the testbed's own.
+func (o *programOutput) note(text string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.kept = append(o.kept, "--- "+text+"\n"...)
 }
 
 func (o *programOutput) stream() io.Writer { return &outputStream{to: o} }
