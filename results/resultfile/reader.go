@@ -17,9 +17,10 @@ type Result struct {
 	Dir string // as it was given to Read
 	Run Run
 
-	points  map[string][]Point
-	samples map[string][]Sample
-	faults  []error
+	points    map[string][]Point
+	samples   map[string][]Sample
+	latencies map[string]*Latency
+	faults    []error
 }
 
 // Points returns the points of an attempt, in order; none if it has none. The
@@ -51,14 +52,14 @@ func Read(dir string) (*Result, error) {
 // Salvage reads a run's folder of which some attempts may be damaged, for
 // those who show it. An attempt whose points cannot be read, or that is valid
 // without any, comes back as invalid with that reason; of one whose samples
-// cannot be read a note says so. Faults lists them. A run.json that cannot be
+// or latencies cannot be read a note says so. Faults lists them. A run.json that cannot be
 // read is an error, as in Read: without it nothing is known of the rest.
 func Salvage(dir string) (*Result, error) {
 	run, err := readRun(dir)
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Dir: dir, Run: run, points: map[string][]Point{}, samples: map[string][]Sample{}}
+	r := &Result{Dir: dir, Run: run, points: map[string][]Point{}, samples: map[string][]Sample{}, latencies: map[string]*Latency{}}
 	for i := range run.Attempts {
 		r.readAttempt(&run.Attempts[i])
 	}
@@ -87,6 +88,14 @@ func (r *Result) readAttempt(a *Attempt) {
 		a.Notes = append(a.Notes, "its samples cannot be read: "+r.inFolder(err))
 	}
 	r.points[a.ID], r.samples[a.ID] = points, samples
+	latency, err := readLatencyFile(latencyPath(r.Dir, a.ID))
+	if err != nil {
+		r.faults = append(r.faults, err)
+		a.Notes = append(a.Notes, "its latencies cannot be read: "+r.inFolder(err))
+	}
+	if latency != nil {
+		r.latencies[a.ID] = latency
+	}
 }
 
 // inFolder is an error's text with paths as they are in the run's folder, so
