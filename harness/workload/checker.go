@@ -37,33 +37,41 @@ func NewChecker(runID uint64) *Checker { return &Checker{runID: runID} }
 // number that is undamaged but not below [MaxSequences]: the run is larger
 // than can be checked.
 func (c *Checker) Check(payload []byte) error {
+	_, _, err := c.Take(payload)
+	return err
+}
+
+// Take does what Check does, and tells which message it was. fresh says that it
+// is one of this run, undamaged, that has not come before: only then is
+// sequence its number.
+func (c *Checker) Take(payload []byte) (sequence uint64, fresh bool, err error) {
 	c.received++
 	h, err := Parse(payload, c.runID)
 	if err != nil {
 		c.damaged++
-		return nil
+		return 0, false, nil
 	}
 	if h.RunID != c.runID {
 		c.damaged++
 		c.foreign++
-		return nil
+		return 0, false, nil
 	}
 	if h.Sequence >= MaxSequences {
-		return fmt.Errorf("message with sequence number %d: a run of more than %d messages cannot be checked; ask for fewer", h.Sequence, MaxSequences)
+		return 0, false, fmt.Errorf("message with sequence number %d: a run of more than %d messages cannot be checked; ask for fewer", h.Sequence, MaxSequences)
 	}
 	chunk := c.chunk(h.Sequence)
 	word, bit := &chunk[h.Sequence%chunkBits/64], uint64(1)<<(h.Sequence%64)
 	if *word&bit != 0 {
 		c.doubled++
-		return nil
+		return 0, false, nil
 	}
 	*word |= bit
 	if c.any && h.Sequence < c.largest {
 		c.reordered++
-		return nil
+		return h.Sequence, true, nil
 	}
 	c.largest, c.any = h.Sequence, true
-	return nil
+	return h.Sequence, true, nil
 }
 
 // chunk returns the part of the bitmap that holds sequence, which is below
