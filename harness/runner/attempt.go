@@ -61,8 +61,11 @@ type attempt struct {
 	talk     *conversation
 	sampling []*sampling
 	givingUp string
-	before   host.Usage // of the server's processes, when measuring began
-	measured bool       // the counters after it have been read
+	// The counters of the server's processes and the parts of its store when
+	// measuring began, and whether those after it have been read.
+	before      host.Usage
+	partsBefore map[string]int64
+	measured    bool
 }
 
 // heed looks at one event. The client waits where it asks to, so that the
@@ -76,7 +79,7 @@ func (a *attempt) heed(ctx context.Context, e Event) error {
 		if t.phase == Drain {
 			done = e.Point.Arrived
 		}
-		a.tell(t, Update{Done: done, Of: a.spec.Messages})
+		a.tell(t, Update{Done: done, Of: a.spec.total()})
 	case e.Result != nil:
 		t.result = e.Result
 	case e.Note != "":
@@ -100,8 +103,9 @@ func (a *attempt) messagesIn(p Phase) int64 {
 		if a.trial.result != nil || a.spec.Work == resultfile.Produce {
 			return 0
 		}
+		return a.spec.backlog() * int64(max(len(a.spec.Queues), 1))
 	}
-	return a.spec.Messages
+	return a.spec.total()
 }
 
 func (a *attempt) phase(ctx context.Context, e Event) error {
@@ -129,6 +133,9 @@ func (a *attempt) beforeMeasuring(ctx context.Context) error {
 	if a.trial.attempt.StoreBytesBefore, err = a.Broker.AllocatedBytes(ctx, a.server.StoreDir()); err != nil {
 		return fmt.Errorf("size of the store: %w", err)
 	}
+	if a.partsBefore, err = a.storeParts(ctx); err != nil {
+		return err
+	}
 	if err := a.startSampling(ctx); err != nil {
 		return err
 	}
@@ -150,10 +157,20 @@ func (a *attempt) afterMeasuring(ctx context.Context) error {
 	at.BrokerCPUSeconds = after.UserSeconds + after.SystemSeconds - (a.before.UserSeconds + a.before.SystemSeconds)
 	at.BrokerDiskWriteBytes = after.WrittenBytes - a.before.WrittenBytes
 	at.BrokerResidentBytes = after.ResidentBytes
+	if len(a.server.Processes()) > 0 {
+		a.trial.measure("broker_syscalls", float64(after.Syscalls-a.before.Syscalls))
+		a.trial.measure("broker_disk_read_bytes", float64(after.ReadBytes-a.before.ReadBytes))
+	}
 	a.stopSampling(ctx)
+	a.measureSamples()
 	if at.StoreBytesAfter, err = a.Broker.AllocatedBytes(ctx, a.server.StoreDir()); err != nil {
 		return fmt.Errorf("size of the store: %w", err)
 	}
+	parts, err := a.storeParts(ctx)
+	if err != nil {
+		return err
+	}
+	a.measureStore(parts)
 	return nil
 }
 
@@ -170,6 +187,7 @@ func (a *attempt) usage(ctx context.Context) (host.Usage, error) {
 		sum.ResidentBytes += u.ResidentBytes
 		sum.ReadBytes += u.ReadBytes
 		sum.WrittenBytes += u.WrittenBytes
+		sum.Syscalls += u.Syscalls
 	}
 	return sum, nil
 }
@@ -218,6 +236,9 @@ func (a *attempt) takeOver() {
 	at.PayloadBytes = r.Messages * int64(a.spec.PayloadBytes)
 	at.StoredBytes = r.Messages * int64(r.StoredSize)
 	at.ClientCPUSeconds = r.CPUSeconds
+	for name, value := range r.Measures {
+		a.trial.measure(name, value)
+	}
 	if r.Cut {
 		why := ""
 		if a.Selection.Cap == 0 {
@@ -227,6 +248,6 @@ func (a *attempt) takeOver() {
 		if a.spec.Work == resultfile.Consume {
 			verb = "consumed while measuring"
 		}
-		a.note(a.trial, "held to %v, warm-up included%s: %d of %d messages were %s", a.spec.Cap.Round(time.Millisecond), why, r.Sent, a.spec.Messages, verb)
+		a.note(a.trial, "held to %v, warm-up included%s: %d of %d messages were %s", a.spec.Cap.Round(time.Millisecond), why, r.Sent, a.spec.total(), verb)
 	}
 }

@@ -95,18 +95,27 @@ func (c *client) run(ctx context.Context) {
 	defer stopWatch()
 	err := c.warmUp(ctx)
 	if err == nil {
-		err = c.connected(ctx, func(conn driver.Client) error {
-			if c.spec.Work == resultfile.Produce {
-				return c.produce(ctx, conn)
-			}
-			return c.consume(ctx, conn)
-		})
+		err = c.work(ctx)
 	}
 	// A stall that was found to be a fault of the count or of the contents is
 	// told as that.
 	if err != nil && !(c.result.Fault != "" && errors.Is(context.Cause(ctx), errStalled)) {
 		c.result.Failure = reason(ctx, err)
 	}
+}
+
+// work does what the spec says, over connections that are closed afterwards.
+func (c *client) work(ctx context.Context) error {
+	work := c.produce
+	switch {
+	case c.spec.Fill:
+		work = c.fill
+	case c.spec.Work == resultfile.Consume && len(c.spec.Queues) > 1:
+		return c.connections(ctx, nil, len(c.spec.Queues), c.consumeAtOnce)
+	case c.spec.Work == resultfile.Consume:
+		work = c.consume
+	}
+	return c.connected(ctx, func(conn driver.Client) error { return work(ctx, conn) })
 }
 
 // reason prefers why the context ended to the error that it caused somewhere.
@@ -134,6 +143,17 @@ func (c *client) connected(ctx context.Context, work func(driver.Client) error) 
 		c.link.send(Event{Note: fmt.Sprintf("closing the client: %v", closeErr)})
 	}
 	return err
+}
+
+// connections opens connections beside those that are open until there are
+// wanted, for one piece of work.
+func (c *client) connections(ctx context.Context, open []driver.Client, wanted int, work func(context.Context, []driver.Client) error) error {
+	if len(open) == wanted {
+		return work(ctx, open)
+	}
+	return c.connected(ctx, func(conn driver.Client) error {
+		return c.connections(ctx, append(open, conn), wanted, work)
+	})
 }
 
 // phase announces a phase and waits until the runner is ready for it.

@@ -31,13 +31,13 @@ func (c *client) consume(ctx context.Context, conn driver.Client) error {
 			return err
 		}
 		if err := c.measureConsume(ctx, &in); err != nil {
-			return in.conclude(ctx, err)
+			return c.conclude(ctx, err, &in)
 		}
 	}
 	if err := c.phase(ctx, Verify); err != nil {
-		return in.conclude(ctx, err)
+		return c.conclude(ctx, err, &in)
 	}
-	return in.conclude(ctx, in.verify(ctx, c.spec.VerifyLimit))
+	return c.conclude(ctx, in.verify(ctx, c.spec.VerifyLimit), &in)
 }
 
 func (c *client) measureConsume(ctx context.Context, in *intake) error {
@@ -95,7 +95,7 @@ func (in *intake) handle(payload []byte) error {
 func (in *intake) verify(ctx context.Context, limit time.Duration) error {
 	over, stop := afterCap(limit)
 	defer stop()
-	expected := in.client.spec.Messages
+	expected := in.client.spec.backlog()
 	// Of a queue that delivers messages twice, more must be received than were
 	// sent until all have come.
 	for in.received < expected || in.checker.Result(expected).Lost > 0 {
@@ -119,20 +119,37 @@ func (in *intake) verify(ctx context.Context, limit time.Duration) error {
 
 // conclude writes down what the contents were. A stall is the end of what
 // comes: what is missing then is lost.
-func (in *intake) conclude(ctx context.Context, err error) error {
-	r := &in.client.result
+func (c *client) conclude(ctx context.Context, err error, all ...*intake) error {
 	stalled := errors.Is(context.Cause(ctx), errStalled)
-	r.Contents = in.checker.Result(in.client.spec.Messages)
-	r.Checked = err == nil && !in.partly || stalled
-	r.Partly = !r.Checked
-	if r.Partly {
-		r.Contents.Lost = 0 // what has not come yet is not lost
-	}
-	if fault := r.Contents.Err(); fault != nil {
-		r.Fault = fault.Error()
-		if stalled {
-			r.Fault = fmt.Sprintf("%s; nothing more came for %v", r.Fault, in.client.spec.Stall)
+	r := &c.result
+	r.Checked = true
+	for i, in := range all {
+		checked := err == nil && !in.partly || stalled
+		r.Checked = r.Checked && checked
+		contents := in.checker.Result(c.spec.backlog())
+		if !checked {
+			contents.Lost = 0 // what has not come yet is not lost
+		}
+		r.Contents = sum(r.Contents, contents)
+		if fault := contents.Err(); fault != nil && r.Fault == "" {
+			r.Fault = fault.Error()
+			if len(all) > 1 {
+				r.Fault = fmt.Sprintf("consumer %d of %d: %s", i+1, len(all), r.Fault)
+			}
+			if stalled {
+				r.Fault = fmt.Sprintf("%s; nothing more came for %v", r.Fault, c.spec.Stall)
+			}
 		}
 	}
+	r.Partly = !r.Checked
 	return err
+}
+
+// sum adds up what two consumers found.
+func sum(a, b workload.Result) workload.Result {
+	return workload.Result{
+		Received: a.Received + b.Received, Lost: a.Lost + b.Lost, Doubled: a.Doubled + b.Doubled,
+		Damaged: a.Damaged + b.Damaged, Foreign: a.Foreign + b.Foreign,
+		Reordered: a.Reordered + b.Reordered, Unexpected: a.Unexpected + b.Unexpected,
+	}
 }

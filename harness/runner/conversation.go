@@ -47,6 +47,9 @@ func (s *session) converse(ctx context.Context, t *trial, spec Spec) (*conversat
 	}
 	c := &conversation{patience: max(spec.Stall/2, 2*time.Second), events: make(chan Event, eventsAhead), over: make(chan struct{})}
 	name := "client-" + string(spec.Work) + ".log"
+	if spec.Fill {
+		name = "client-fill.log"
+	}
 	if c.errors, err = os.Create(filepath.Join(dir, name)); err != nil {
 		return nil, err
 	}

@@ -89,7 +89,11 @@ func (r *run) contents(t, consumed *trial) {
 			t.degrade(resultfile.Invalid, "its contents could not be verified: %s", join(consumed.failure, consumed.told()))
 		}
 	case res.Partly:
-		r.note(t, "contents checked in part, without a fault: %d messages within the time for it", res.Contents.Received)
+		before := ""
+		if n := min(t.stored, res.Contents.Received); n > 0 && t.scenario.Work == resultfile.Produce {
+			before = fmt.Sprintf(", of which %d were there before the measuring", n)
+		}
+		r.note(t, "contents checked in part, without a fault: %d messages within the time for it%s", res.Contents.Received, before)
 	}
 }
 

@@ -52,7 +52,9 @@ func (r *run) produceGroup(ctx context.Context, g group) error {
 	busy := produce.attempt // what it was measured beside is so for both
 	session := &session{run: r, runID: rand.Uint64()}
 	if session.start(ctx, produce) {
-		session.client(ctx, produce, session.produceSpec(produce))
+		if held, ok := session.fill(ctx, produce); ok {
+			session.client(ctx, produce, session.produceSpec(produce, held))
+		}
 	}
 	// What consumes is an attempt of its own, or only the produce's
 	// verification and then on no record.
@@ -209,10 +211,12 @@ func (s *session) logs(ctx context.Context) ([]string, error) {
 	return strings.Fields(string(found)), nil
 }
 
-// produceSpec says what the client of a produce has to do.
-func (s *session) produceSpec(t *trial) Spec {
+// produceSpec says what the client of a produce has to do, whose queue may hold
+// messages already.
+func (s *session) produceSpec(t *trial, held backlog) Spec {
 	spec := s.spec(t)
-	spec.Work, spec.Messages, spec.Measured = resultfile.Produce, s.Selection.Messages, true
+	spec.Work, spec.Messages, spec.Measured = resultfile.Produce, s.Selection.MessagesOf(t.scenario, t.system), true
+	spec.First = held.messages
 	spec.WarmUpQueue, spec.WarmUpMessages = "warmp", t.system.WarmUp
 	return spec
 }
@@ -221,7 +225,10 @@ func (s *session) produceSpec(t *trial) Spec {
 // left: as an attempt of its own, or only to check it.
 func (s *session) consumeSpec(produce, t *trial, measured bool) Spec {
 	spec := s.spec(t)
-	spec.Work, spec.Messages, spec.Measured = resultfile.Consume, produce.result.Sent, measured
+	all := produce.stored + produce.result.Sent
+	spec.Work, spec.Messages, spec.Measured = resultfile.Consume, all, measured
+	spec.PayloadBytes = produce.scenario.PayloadOf(produce.system)
+	spec.VerifyLimit = verifyLimit(spec.VerifyLimit, produce.result.Sent, all)
 	if measured {
 		spec.WarmUpQueue, spec.WarmUpMessages = "warmc", t.system.WarmUp
 	}
@@ -232,7 +239,7 @@ func (s *session) spec(t *trial) Spec {
 	limit := t.system.LongestRun(s.Selection.Cap)
 	return Spec{
 		Driver: t.system.Driver, Options: t.system.Options, Target: s.server.Target(),
-		Queue: t.scenario.Queue, PayloadBytes: t.scenario.PayloadBytes, RunID: s.runID,
+		Queue: t.scenario.Queue, PayloadBytes: t.scenario.PayloadOf(t.system), RunID: s.runID,
 		Cap: limit, VerifyLimit: verifyCaps * limit, Stall: s.Stall,
 	}
 }

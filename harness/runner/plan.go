@@ -137,6 +137,11 @@ func (p *Plan) Check(ctx context.Context) error {
 			if err == nil {
 				err = d.Check(ctx, p.Broker, e.system.Options)
 			}
+			if err == nil && len(e.system.FillOptions) > 0 {
+				if err = d.Check(ctx, p.Broker, fillOptions(e.system)); err != nil {
+					err = fmt.Errorf("fill_options: %w", err)
+				}
+			}
 			if err != nil && !errors.Is(err, driver.ErrNotInstalled) {
 				errs = append(errs, fmt.Errorf("%s, system %s: %w", e.scenario.Name, e.system.ID, err))
 			}
@@ -171,63 +176,7 @@ func (p *Plan) checkSpace(ctx context.Context, groups []group) error {
 	return nil
 }
 
-// storedBytes is what the server of a group will keep on disk, with a tenth to
-// spare.
-func (p *Plan) storedBytes(g group) int64 {
-	sys := g.main.system
-	return (p.expectedMessages(sys) + sys.WarmUp) * sys.StoredBytes * 11 / 10
-}
-
-// expectedMessages is how many messages a system will be sent at most: a
-// machine may be four times as fast as the one the scenario expects.
-func (p *Plan) expectedMessages(sys scenario.System) int64 {
-	n := p.Selection.Messages
-	if limit := sys.LongestRun(p.Selection.Cap); limit > 0 {
-		n = min(n, int64(limit.Seconds()*float64(sys.ExpectedRate)*4))
-	}
-	return n
-}
-
 func gb(bytes int64) float64 { return float64(bytes) / 1e9 }
-
-// startStop is what a group needs for starting and stopping its server and for
-// the pauses between phases, about.
-const startStop = 9 * time.Second
-
-// Estimate is about how long the run takes. On a slow or busy machine it
-// takes longer, but an attempt with a cap cannot take much longer.
-func (p *Plan) Estimate() (time.Duration, error) {
-	groups, err := p.groups()
-	if err != nil {
-		return 0, err
-	}
-	var total time.Duration
-	for _, g := range groups {
-		if !p.done(g) {
-			total += p.estimate(g)
-		}
-	}
-	return total, nil
-}
-
-func (p *Plan) estimate(g group) time.Duration {
-	sys := g.main.system
-	limit := sys.LongestRun(p.Selection.Cap)
-	seconds := 2 * float64(sys.WarmUp) / float64(sys.ExpectedRate)
-	sent := float64(p.Selection.Messages)
-	if limit > 0 {
-		left := max(limit.Seconds()-seconds/2, limit.Seconds()/2)
-		sent = min(sent, left*float64(sys.ExpectedRate))
-	}
-	seconds += sent / float64(sys.ExpectedRate)
-	// Whether measured or not, what was sent is consumed in the end.
-	back := float64(sys.ExpectedRate)
-	if g.consume != nil {
-		back = float64(g.consume.system.ExpectedRate)
-	}
-	seconds += sent / back
-	return startStop + time.Duration(seconds*float64(time.Second))
-}
 
 // done says whether every attempt of the group is on record as valid.
 func (p *Plan) done(g group) bool {

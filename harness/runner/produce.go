@@ -22,13 +22,14 @@ func (c *client) produce(ctx context.Context, conn driver.Client) error {
 	}
 	if n, err := conn.Arrived(ctx, c.spec.Queue); err != nil {
 		return fmt.Errorf("the server's count before the first message: %w", err)
-	} else if n != 0 {
-		return fmt.Errorf("the server counts %d messages in %s before the first was sent", n, c.spec.Queue)
+	} else if n != c.spec.First {
+		return fmt.Errorf("the server counts %d messages in %s before the first was sent, where %d are", n, c.spec.Queue, c.spec.First)
 	}
 	generator, err := workload.NewGenerator(c.spec.RunID, c.spec.PayloadBytes)
 	if err != nil {
 		return err
 	}
+	generator.Seek(uint64(c.spec.First))
 	recorder, err := c.newRecorder()
 	if err != nil {
 		return err
@@ -96,13 +97,19 @@ func (c *client) send(ctx context.Context, p driver.Producer, g *workload.Genera
 	return nil
 }
 
+// arrived is the server's count of what was sent while measuring.
+func (c *client) arrived(ctx context.Context, conn driver.Client) (int64, error) {
+	n, err := conn.Arrived(ctx, c.spec.Queue)
+	return n - c.spec.First, err
+}
+
 // pollArrived asks for the server's count until it is enough or ctx ends. A
 // server that does not answer ends the client.
 func (c *client) pollArrived(ctx context.Context, enough <-chan struct{}, conn driver.Client, r *measure.Recorder) {
 	t := time.NewTicker(arrivedInterval)
 	defer t.Stop()
 	for {
-		n, err := conn.Arrived(ctx, c.spec.Queue)
+		n, err := c.arrived(ctx, conn)
 		if ctx.Err() != nil {
 			return
 		}
@@ -129,7 +136,7 @@ func (c *client) drain(ctx context.Context, conn driver.Client, r *measure.Recor
 	defer t.Stop()
 	arrived := r.Mark().Arrived
 	for {
-		n, err := conn.Arrived(ctx, c.spec.Queue)
+		n, err := c.arrived(ctx, conn)
 		if err == nil {
 			arrived = n
 			r.Arrived(n)

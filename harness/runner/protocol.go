@@ -74,18 +74,32 @@ type Spec struct {
 
 // check refuses what no runner would send.
 func (s Spec) check() error {
-	if s.Work != resultfile.Produce && s.Work != resultfile.Consume {
-		return fmt.Errorf("work %q: %q or %q is wanted", s.Work, resultfile.Produce, resultfile.Consume)
+	switch s.Work {
+	case resultfile.Produce, resultfile.Consume, resultfile.Stream, resultfile.Crash, resultfile.Rebalance:
+	default:
+		return fmt.Errorf("work %q: %q, %q, %q, %q or %q is wanted", s.Work,
+			resultfile.Produce, resultfile.Consume, resultfile.Stream, resultfile.Crash, resultfile.Rebalance)
 	}
 	if s.Queue == "" || s.Messages <= 0 || s.Stall <= 0 || s.Cap < 0 || s.VerifyLimit < 0 || s.WarmUpMessages < 0 {
 		return fmt.Errorf("queue %q, %d messages, stall %v, cap %v, verify limit %v, warm-up %d: a name, at least one message and times are wanted",
 			s.Queue, s.Messages, s.Stall, s.Cap, s.VerifyLimit, s.WarmUpMessages)
+	}
+	if s.First < 0 || s.Backlog != 0 && s.Backlog < s.Messages || s.Fill && (s.Work != resultfile.Produce || s.First > 0) {
+		return fmt.Errorf("first message %d, backlog %d of which %d are consumed, filling %v: what a queue holds already cannot be filled in, and no less than is consumed",
+			s.First, s.Backlog, s.Messages, s.Fill)
 	}
 	if s.WarmUpMessages > 0 && (s.WarmUpQueue == "" || s.WarmUpQueue == s.Queue) {
 		return fmt.Errorf("warm-up queue %q: another name than the measured one's is wanted", s.WarmUpQueue)
 	}
 	return nil
 }
+
+// backlog is how many messages are there for each consumer.
+func (s Spec) backlog() int64 { return max(s.Backlog, s.Messages) }
+
+// total is how many messages all consumers together, or the producer, move
+// while measuring.
+func (s Spec) total() int64 { return s.Messages * int64(max(len(s.Queues), 1)) }
 
 // Event is one line that a client process reports.
 type Event struct {

@@ -96,6 +96,7 @@ type trial struct {
 	points  []resultfile.Point
 	samples []resultfile.Sample
 	result  *Result // what the client found; nil if it could not say
+	stored  int64   // messages that were there before the measuring
 
 	failure      string // seen from here: the server died, the client is gone, …
 	notInstalled bool

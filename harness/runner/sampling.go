@@ -51,9 +51,9 @@ func (a *attempt) startSampling(ctx context.Context) error {
 	for _, on := range []struct {
 		host host.Host
 		pids []int
-		disk string
-	}{{a.Client, clientPIDs, ""}, {a.Broker, serverPIDs, a.Broker.Dir()}} {
-		s, err := startSampler(ctx, on.host, on.pids, on.disk)
+		args []string
+	}{{a.Client, clientPIDs, nil}, {a.Broker, serverPIDs, a.brokerSampler()}} {
+		s, err := startSampler(ctx, on.host, on.pids, on.args)
 		if err != nil {
 			return fmt.Errorf("sampling %s: %w", on.host.Name(), err)
 		}
@@ -73,7 +73,16 @@ func (a *attempt) startSampling(ctx context.Context) error {
 	return nil
 }
 
-func startSampler(ctx context.Context, h host.Host, pids []int, disk string) (*sampling, error) {
+// brokerSampler are the arguments for what is sampled on the broker host alone.
+func (a *attempt) brokerSampler() []string {
+	args := []string{"--disk-path", a.Broker.Dir()}
+	if url := a.metricsURL(); url != "" {
+		args = append(args, "--metrics-url", url)
+	}
+	return args
+}
+
+func startSampler(ctx context.Context, h host.Host, pids []int, more []string) (*sampling, error) {
 	binary, err := h.Binary(ctx, "testbed")
 	if err != nil {
 		return nil, err
@@ -90,9 +99,7 @@ func startSampler(ctx context.Context, h host.Host, pids []int, disk string) (*s
 		}
 		args = append(args, "--pids", strings.Join(words, ","))
 	}
-	if disk != "" {
-		args = append(args, "--disk-path", disk)
-	}
+	args = append(args, more...)
 	s := &sampling{host: h, stderr: host.NewTail(sampleTailBytes), first: make(chan struct{})}
 	if s.input, s.ours, err = os.Pipe(); err != nil {
 		return nil, err

@@ -1,0 +1,129 @@
+package runner
+
+import (
+	"time"
+
+	"kafkalab/harness/scenario"
+	"kafkalab/results/resultfile"
+)
+
+// What the parts of a group take that have nothing to do with messages, about.
+const (
+	// startStop is for starting and stopping its server and for the pauses
+	// between phases.
+	startStop = 9 * time.Second
+	// restartTime is for ending a server and starting it again.
+	restartTime = 6 * time.Second
+	// dropTime is for writing what a store has in memory alone.
+	dropTime = 2 * time.Second
+	// rebalanceTime is for the joins, leaves and quiet time of a group of
+	// consumers.
+	rebalanceTime = time.Minute
+)
+
+// storedBytes is what the server of a group will keep on disk, with a tenth to
+// spare.
+func (p *Plan) storedBytes(g group) int64 {
+	s, sys := g.main.scenario, g.main.system
+	messages := p.expectedFill(g.main) + sys.WarmUp
+	if s.Work != resultfile.Consume {
+		messages += p.expectedMessages(s, sys)
+	}
+	return messages * sys.StoredBytes * 11 / 10
+}
+
+// expectedMessages is how many messages a system will be sent at most: a
+// machine may be four times as fast as the one the scenario expects.
+func (p *Plan) expectedMessages(s scenario.Scenario, sys scenario.System) int64 {
+	return atMost(p.Selection.MessagesOf(s, sys), sys.LongestRun(p.Selection.Cap), sys.ExpectedRate*4)
+}
+
+// expectedFill is the same for what is stored before the measuring.
+func (p *Plan) expectedFill(e entry) int64 {
+	return atMost(p.Selection.FillOf(e.scenario, e.system), p.fillCap(e.system), e.system.ExpectedRate*4)
+}
+
+// atMost is how many of the messages come within limit (0: without) at a rate.
+func atMost(messages int64, limit time.Duration, rate int64) int64 {
+	if limit <= 0 {
+		return messages
+	}
+	return min(messages, int64(limit.Seconds()*float64(rate)))
+}
+
+// Estimate is about how long the run takes. On a slow or busy machine it
+// takes longer, but an attempt with a cap cannot take much longer.
+func (p *Plan) Estimate() (time.Duration, error) {
+	groups, err := p.groups()
+	if err != nil {
+		return 0, err
+	}
+	var total time.Duration
+	for _, g := range groups {
+		if !p.done(g) {
+			total += p.estimate(g)
+		}
+	}
+	return total, nil
+}
+
+func (p *Plan) estimate(g group) time.Duration {
+	s, sys := g.main.scenario, g.main.system
+	rate := float64(sys.ExpectedRate)
+	seconds := 2 * float64(sys.WarmUp) / rate
+	pause := startStop
+	switch s.Work {
+	case resultfile.Consume:
+		seconds += p.consumeSeconds(g.main)
+		for _, step := range sys.Before {
+			pause += map[string]time.Duration{scenario.BeforeRestart: restartTime, scenario.BeforeDropCache: dropTime}[step]
+		}
+	case resultfile.Stream:
+		seconds += float64(p.Selection.MessagesOf(s, sys)) / max(sys.Rate, 1)
+	case resultfile.Crash:
+		seconds += p.produceSeconds(g, seconds)
+		pause += restartTime
+	case resultfile.Rebalance:
+		seconds += float64(p.Selection.MessagesOf(s, sys)) / rate
+		pause += rebalanceTime
+	default:
+		seconds += p.produceSeconds(g, seconds)
+	}
+	return pause + time.Duration(seconds*float64(time.Second))
+}
+
+// produceSeconds is about how long a fill, a produce and the consume of all of
+// it take, after a warm-up there and back of so many seconds.
+func (p *Plan) produceSeconds(g group, warmUp float64) float64 {
+	sys := g.main.system
+	rate := float64(sys.ExpectedRate)
+	fill := float64(atMost(p.Selection.FillOf(g.main.scenario, sys), p.fillCap(sys), sys.ExpectedRate))
+	sent := p.within(p.Selection.MessagesOf(g.main.scenario, sys), sys, warmUp, rate)
+	// Whether measured or not, what was sent is consumed in the end.
+	back := rate
+	if g.consume != nil {
+		back = float64(g.consume.system.ExpectedRate)
+	}
+	return (fill+sent)/rate + (fill+sent)/back
+}
+
+// consumeSeconds is about how long a fill and the consume of all of it take. The
+// rate that is expected of several consumers is that of all together.
+func (p *Plan) consumeSeconds(e entry) float64 {
+	sys := e.system
+	rate := float64(sys.ExpectedRate)
+	fill := float64(atMost(p.Selection.FillOf(e.scenario, sys), p.fillCap(sys), sys.ExpectedRate))
+	consumers := float64(max(sys.Consumers, 1))
+	return fill/rate + fill*consumers/rate
+}
+
+// within is how many of the messages a system will move under its cap, of which
+// the warm-up there and back takes a part.
+func (p *Plan) within(messages int64, sys scenario.System, warmUp, rate float64) float64 {
+	n := float64(messages)
+	if limit := sys.LongestRun(p.Selection.Cap); limit > 0 {
+		left := max(limit.Seconds()-warmUp/2, limit.Seconds()/2)
+		n = min(n, left*rate)
+	}
+	return n
+}
