@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -134,6 +135,11 @@ func (c *nullClient) Consumer(_ context.Context, queue string) (Consumer, error)
 		return nil, err
 	}
 	return &nullConsumer{page: p}, nil
+}
+
+// FanOut returns the queue itself: every consumer makes all messages again.
+func (c *nullClient) FanOut(_ context.Context, queue string, groups int) ([]string, error) {
+	return slices.Repeat([]string{queue}, groups), nil
 }
 
 // Arrived returns how many were thrown away.
