@@ -39,7 +39,7 @@ func usagef(format string, args ...any) error {
 // commands lists the commands in the order of the help.
 func commands() []command {
 	return []command{
-		doctorCommand(), upCommand(), runCommand(), listCommand(), plotCommand(), compareCommand(), reportCommand(), downCommand(),
+		doctorCommand(), upCommand(), runCommand(), listCommand(), plotCommand(), compareCommand(), reportCommand(), drawCommand(), downCommand(),
 		clientCommand(), sampleCommand(), rawServerCommand(), goodputReceiveCommand(), goodputSendCommand(), diskRateCommand(), dropCacheCommand(),
 	}
 }

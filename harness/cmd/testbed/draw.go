@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"kafkalab/harness/host"
+	"kafkalab/plots"
+)
+
+func drawCommand() command {
+	return command{name: "draw", summary: "draw the paper's Figures 1 and 2 from a small live cluster", run: runDraw}
+}
+
+// Bounds of draw.
+const (
+	maxDrawBrokers = 4
+	drawLimit      = 90 * time.Second // start, work and reading together
+	drawStop       = 10 * time.Second // the end
+)
+
+func runDraw(ctx context.Context, args []string, std stdio) error {
+	flags := pflag.NewFlagSet("draw", pflag.ContinueOnError)
+	flags.SetOutput(std.Out)
+	out := flags.String("out", "results/local", "`folder` in which the drawings get a folder of their own")
+	brokers := flags.Int("brokers", 2, fmt.Sprintf("brokers of the cluster, from 1 to %d", maxDrawBrokers))
+	flags.Usage = func() {
+		fmt.Fprint(std.Out, `Usage: testbed draw [--brokers N] [--out DIR]
+
+Starts a ZooKeeper, brokers, two producers and two consumer groups of this
+project on this machine, lets them work until all is consumed and committed, and
+reads what ZooKeeper, the brokers and one partition's files then hold. That is
+kept as topology.json and log.json in a folder of its own, <UTC time>-drawings,
+and drawn from there as the paper's Figure 1 (brokers, topics, partitions,
+groups) and Figure 2 (segment files and the list of their base offsets), as PNG,
+SVG and PDF. "testbed report" takes the folder beside those of runs. Nothing is
+measured, and all that was started is ended.
+
+`, flags.FlagUsages(), `
+Example:
+  testbed draw --out results/local
+`)
+	}
+	if err := parseFlags(flags, args); err != nil {
+		return err
+	}
+	if *brokers < 1 || *brokers > maxDrawBrokers {
+		return usagef("--brokers %d: from 1 to %d are possible", *brokers, maxDrawBrokers)
+	}
+	if err := takesFiles(*out); err != nil {
+		return err
+	}
+	topology, log, err := liveCluster(ctx, *brokers, std)
+	if err != nil {
+		return err
+	}
+	dir, err := drawingsFolder(*out, topology.Taken)
+	if err != nil {
+		return err
+	}
+	if err := plots.WriteDrawings(dir, topology, log); err != nil {
+		return err
+	}
+	written, err := plots.DrawLive(dir, dir)
+	for _, path := range written {
+		fmt.Fprintln(std.Out, path)
+	}
+	return err
+}
+
+// drawingsFolder makes the folder of the drawings. Nothing is overwritten.
+func drawingsFolder(out string, taken time.Time) (string, error) {
+	name := taken.Format("20060102T150405Z") + "-drawings"
+	dir := filepath.Join(out, name)
+	err := os.Mkdir(dir, 0o755)
+	for n := 2; errors.Is(err, fs.ErrExist) && n <= maxSameSecond; n++ {
+		dir = filepath.Join(out, fmt.Sprintf("%s-%d", name, n))
+		err = os.Mkdir(dir, 0o755)
+	}
+	return dir, err
+}
+
+// liveCluster starts a cluster, lets it work, reads it and ends it.
+func liveCluster(ctx context.Context, brokers int, std stdio) (t *plots.Topology, l *plots.PartitionLog, err error) {
+	ctx, cancel := context.WithTimeout(ctx, drawLimit)
+	defer cancel()
+	h, err := host.Open(ctx, host.Config{Name: "here", Kind: host.Local})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), drawStop)
+		defer cancel()
+		err = errors.Join(err, h.Close(end))
+	}()
+	c := &drawnCluster{host: h, std: std}
+	defer c.close()
+	if err := c.start(ctx, brokers); err != nil {
+		return nil, nil, c.explain(err)
+	}
+	t, l, err = c.read(ctx)
+	if err != nil {
+		return nil, nil, c.explain(err)
+	}
+	taken := time.Now().UTC().Truncate(time.Second)
+	t.Schema, t.Taken, t.Commit, t.Command = plots.DrawingsSchema, taken, commit(ctx), commandLine()
+	l.Schema, l.Taken, l.Commit, l.Command = t.Schema, t.Taken, t.Commit, t.Command
+	return t, l, nil
+}

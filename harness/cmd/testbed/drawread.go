@@ -1,0 +1,283 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"kafkalab/plots"
+)
+
+// describedPartition is a line of "kafka topics describe --json".
+type describedPartition struct {
+	Broker    string `json:"broker"`
+	BrokerID  int32  `json:"broker_id"`
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	First     int64  `json:"first_offset"`
+	Watermark int64  `json:"watermark"`
+	LogEnd    int64  `json:"log_end"`
+	Segments  int32  `json:"segments"`
+	Bytes     int64  `json:"bytes"`
+}
+
+// describedGroup is a line of "kafka groups describe --json".
+type describedGroup struct {
+	Group   string `json:"group"`
+	Members []struct {
+		Consumer     string `json:"consumer"`
+		Subscription string `json:"subscription"`
+		Streams      []struct {
+			Stream     string   `json:"stream"`
+			Topic      string   `json:"topic"`
+			Partitions []string `json:"partitions"`
+		} `json:"streams"`
+	} `json:"members"`
+	Partitions []struct {
+		Topic     string  `json:"topic"`
+		BrokerID  int32   `json:"broker_id"`
+		Partition int32   `json:"partition"`
+		Owner     *string `json:"owner"`
+		Committed *int64  `json:"committed_offset"`
+		Lag       *int64  `json:"lag"`
+		Watermark *int64  `json:"watermark"`
+		LogEnd    *int64  `json:"log_end"`
+		Away      bool    `json:"broker_away"`
+	} `json:"partitions"`
+	Unowned int `json:"partitions_without_owner"`
+}
+
+// dumpedMessage is a line of "kafka log dump --json --no-payload".
+type dumpedMessage struct {
+	Topic        string `json:"topic"`
+	Partition    int32  `json:"partition"`
+	Segment      string `json:"segment"`
+	Offset       int64  `json:"offset"`
+	Next         int64  `json:"next_offset"`
+	Magic        byte   `json:"magic"`
+	Codec        string `json:"codec"`
+	CRC          string `json:"crc"`
+	PayloadBytes int64  `json:"payload_bytes"`
+}
+
+// brokerOffsets is the answer of "kafka offsets --json".
+type brokerOffsets struct {
+	Broker    string  `json:"broker"`
+	Topic     string  `json:"topic"`
+	Partition int32   `json:"partition"`
+	Offsets   []int64 `json:"offsets"`
+}
+
+// askKafka runs the program with --json and returns what it prints, a value a
+// line. A key that is not known here is an error: the drawing would leave it
+// out.
+func askKafka[T any](ctx context.Context, c *drawnCluster, args ...string) ([]T, error) {
+	out, err := c.host.Run(ctx, append(append([]string{c.kafka}, args...), "--json")...)
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(out))
+	d.DisallowUnknownFields()
+	var all []T
+	for {
+		var v T
+		if err := d.Decode(&v); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("what kafka %s prints: %w", args[0], err)
+		}
+		all = append(all, v)
+	}
+}
+
+func (c *drawnCluster) topics(ctx context.Context) ([]describedPartition, error) {
+	return askKafka[describedPartition](ctx, c, "topics", "describe", "--zk-connect", c.zookeeper)
+}
+
+func (c *drawnCluster) groups(ctx context.Context) ([]describedGroup, error) {
+	args := []string{"groups", "describe"}
+	for _, g := range drawGroups {
+		args = append(args, g.name)
+	}
+	return askKafka[describedGroup](ctx, c, append(args, "--zk-connect", c.zookeeper)...)
+}
+
+// owned says which group has not all of its members, or a partition without an
+// owner.
+func (c *drawnCluster) owned(ctx context.Context) (string, error) {
+	listed, err := askKafka[struct {
+		Group   string `json:"group"`
+		Members int    `json:"members"`
+	}](ctx, c, "groups", "list", "--zk-connect", c.zookeeper)
+	if err != nil {
+		return "", err
+	}
+	if len(listed) < len(drawGroups) {
+		return fmt.Sprintf("%d groups are in ZooKeeper", len(listed)), nil
+	}
+	groups, err := c.groups(ctx)
+	if err != nil {
+		return "", err
+	}
+	for i, g := range groups {
+		if want := drawGroups[i]; len(g.Members) != want.members || g.Unowned > 0 {
+			return fmt.Sprintf("group %s has %d members and %d partitions without an owner", g.Group, len(g.Members), g.Unowned), nil
+		}
+		for _, p := range g.Partitions {
+			if p.Owner == nil {
+				return fmt.Sprintf("group %s: %s %d-%d has no owner", g.Group, p.Topic, p.BrokerID, p.Partition), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// consumed says what is not flushed, or not committed.
+func (c *drawnCluster) consumed(ctx context.Context) (string, error) {
+	partitions, err := c.topics(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, t := range drawTopics {
+		visible := int64(0)
+		for _, p := range partitions {
+			if p.Topic == t.name {
+				visible += p.Watermark
+			}
+		}
+		if visible < published(t.name) {
+			return fmt.Sprintf("of %s %d of %d bytes are visible", t.name, visible, published(t.name)), nil
+		}
+	}
+	groups, err := c.groups(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, g := range groups {
+		for _, p := range g.Partitions {
+			if p.Lag == nil || *p.Lag != 0 || p.Owner == nil {
+				return fmt.Sprintf("group %s has not committed all of %s %d-%d", g.Group, p.Topic, p.BrokerID, p.Partition), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// read reads the cluster, and the log of that of its partitions which has most
+// segments.
+func (c *drawnCluster) read(ctx context.Context) (*plots.Topology, *plots.PartitionLog, error) {
+	partitions, err := c.topics(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	groups, err := c.groups(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	cluster := plots.Cluster{Name: "live", ZooKeeper: "the embedded ZooKeeper", Producers: drawProducers}
+	for _, p := range partitions {
+		i := slices.IndexFunc(cluster.Brokers, func(b plots.ClusterBroker) bool { return b.ID == p.BrokerID })
+		if i < 0 {
+			i = len(cluster.Brokers)
+			cluster.Brokers = append(cluster.Brokers, plots.ClusterBroker{ID: p.BrokerID, Address: p.Broker})
+		}
+		cluster.Brokers[i].Partitions = append(cluster.Brokers[i].Partitions, plots.BrokerPartition{
+			Topic: p.Topic, Partition: p.Partition, First: p.First, Watermark: p.Watermark, LogEnd: p.LogEnd, Segments: p.Segments,
+		})
+	}
+	slices.SortFunc(cluster.Brokers, func(a, b plots.ClusterBroker) int { return cmp.Compare(a.ID, b.ID) })
+	for _, g := range groups {
+		cluster.Groups = append(cluster.Groups, drawnGroup(g))
+	}
+	t := &plots.Topology{
+		Clusters: []plots.Cluster{cluster},
+		Note:     "All ran on one machine. Consumers are numbered in the order of their IDs, which hold names of machines.",
+	}
+	most := slices.MaxFunc(partitions, func(a, b describedPartition) int { return cmp.Compare(a.Segments, b.Segments) })
+	l, err := c.readLog(ctx, most)
+	return t, l, err
+}
+
+// drawnGroup names the members of a group by their order.
+func drawnGroup(g describedGroup) plots.Group {
+	out := plots.Group{Name: g.Group}
+	names := map[string]string{} // of streams
+	for i, m := range g.Members {
+		member := plots.Member{Consumer: fmt.Sprintf("consumer %d", i+1)}
+		for _, s := range m.Streams {
+			if names[s.Stream] == "" { // it stands there for each of its topics
+				names[s.Stream] = fmt.Sprintf("%s, stream %d", member.Consumer, len(member.Streams))
+				member.Streams = append(member.Streams, names[s.Stream])
+			}
+		}
+		out.Members = append(out.Members, member)
+	}
+	for _, p := range g.Partitions {
+		part := plots.GroupPartition{Topic: p.Topic, BrokerID: p.BrokerID, Partition: p.Partition, Committed: p.Committed}
+		if p.Owner != nil {
+			part.Owner = new(names[*p.Owner])
+		}
+		out.Partitions = append(out.Partitions, part)
+	}
+	return out
+}
+
+// mostOffsets is how many segments a log that is drawn may have.
+const mostOffsets = 1000
+
+// shownMessages is how many messages of a segment are kept at either end.
+const shownMessages = 6
+
+// readLog reads the list of base offsets that a broker has in memory, and the
+// files that it speaks of.
+func (c *drawnCluster) readLog(ctx context.Context, p describedPartition) (*plots.PartitionLog, error) {
+	offsets, err := askKafka[brokerOffsets](ctx, c, "offsets", "--broker-list", p.Broker, "--topic", p.Topic, "--partition", fmt.Sprint(p.Partition), "--max", fmt.Sprint(mostOffsets))
+	if err != nil {
+		return nil, err
+	}
+	if len(offsets) != 1 || len(offsets[0].Offsets) < 1 {
+		return nil, fmt.Errorf("broker %d names no offsets of %s-%d", p.BrokerID, p.Topic, p.Partition)
+	}
+	// Newest first, and the end of what is visible before all.
+	bases := slices.Clone(offsets[0].Offsets)
+	slices.Reverse(bases)
+	bases = slices.Compact(bases)
+	l := &plots.PartitionLog{
+		Broker: fmt.Sprintf("broker %d", p.BrokerID), Topic: p.Topic, Partition: p.Partition, SegmentBytes: drawSegmentBytes,
+		Watermark: bases[len(bases)-1], Bases: bases[:len(bases)-1],
+	}
+	folder := filepath.Join(c.folders[p.BrokerID], fmt.Sprintf("%s-%d", p.Topic, p.Partition))
+	messages, err := askKafka[dumpedMessage](ctx, c, "log", "dump", folder, "--no-payload")
+	if err != nil {
+		return nil, err
+	}
+	l.Segments = drawnSegments(messages)
+	return l, nil
+}
+
+// drawnSegments gathers the messages of a log by their files.
+func drawnSegments(messages []dumpedMessage) []plots.LogSegment {
+	var out []plots.LogSegment
+	for _, m := range messages {
+		file := filepath.Base(m.Segment)
+		if n := len(out); n == 0 || out[n-1].File != file {
+			out = append(out, plots.LogSegment{File: file, Base: m.Offset})
+		}
+		s := &out[len(out)-1]
+		s.Messages++
+		s.End = m.Next
+		s.Shown = append(s.Shown, plots.LogMessage{Offset: m.Offset, Next: m.Next})
+	}
+	for i := range out {
+		if n := len(out[i].Shown); n > 2*shownMessages {
+			out[i].Shown = slices.Concat(out[i].Shown[:shownMessages], out[i].Shown[n-shownMessages:])
+		}
+	}
+	return out
+}
