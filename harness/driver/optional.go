@@ -152,3 +152,12 @@ type RebalanceResult struct {
 	Uncommitted    int64   `json:"uncommitted"`
 	Seconds        float64 `json:"seconds"` // of the whole plan
 }
+
+// DepthCounter is implemented by clients whose [Client.Arrived] may be what a
+// queue holds, which falls as messages are consumed, and not what it has ever
+// taken. Where a queue is consumed while it is being filled, the testbed then
+// adds what was consumed.
+type DepthCounter interface {
+	// CountsDepth says whether it is so with the client's options.
+	CountsDepth() bool
+}

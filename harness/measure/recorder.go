@@ -13,10 +13,12 @@ import (
 )
 
 // MaxInterval is the longest time between two points, and DefaultInterval the
-// usual one: a figure needs at least ten points a second.
+// usual one: a figure needs at least ten points a second. A stream, which lasts
+// as long as it is planned to, may have one every MaxStreamInterval.
 const (
-	MaxInterval     = 100 * time.Millisecond
-	DefaultInterval = 50 * time.Millisecond
+	MaxInterval       = 100 * time.Millisecond
+	DefaultInterval   = 50 * time.Millisecond
+	MaxStreamInterval = time.Second
 )
 
 // Recorder turns counters into points. The measured code pays one atomic
@@ -48,15 +50,20 @@ type Recorder struct {
 // emit runs, no other point is taken: the next one is late by as long as emit
 // takes, which may wait for whoever reads the points. It must not call the
 // recorder. interval is the time between
-// two points, above 0 and at most [MaxInterval].
+// two points, above 0 and at most [MaxInterval], or [MaxStreamInterval] when
+// work is [resultfile.Stream].
 //
 // When work is [resultfile.Consume], a message that was added has arrived.
 func NewRecorder(work resultfile.Work, payloadBytes int, interval time.Duration, emit func(resultfile.Point)) (*Recorder, error) {
 	if payloadBytes < 1 {
 		return nil, fmt.Errorf("recorder of messages of %d bytes: at least 1 is wanted", payloadBytes)
 	}
-	if interval <= 0 || interval > MaxInterval {
-		return nil, fmt.Errorf("a point every %v: more than 0 and at most %v are possible", interval, MaxInterval)
+	most := MaxInterval
+	if work == resultfile.Stream {
+		most = MaxStreamInterval
+	}
+	if interval <= 0 || interval > most {
+		return nil, fmt.Errorf("a point every %v: more than 0 and at most %v are possible", interval, most)
 	}
 	return &Recorder{work: work, payloadBytes: int64(payloadBytes), interval: interval, emit: emit}, nil
 }
