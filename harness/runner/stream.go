@@ -3,9 +3,113 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"kafkalab/results/resultfile"
 )
 
-// streamGroup sends at a planned rate and receives at once.
+// maxRate is the highest rate that can be planned, in messages a second.
+const maxRate = 1e9
+
+// StreamSpec is what a client is told of work = stream: it sends at a planned
+// rate over one connection and receives at once over another.
+type StreamSpec struct {
+	// Rate is in messages a second, more than 0 and at most 1e9. Message n is
+	// due n/Rate seconds after the beginning.
+	Rate float64 `json:"rate"`
+}
+
+// StreamLatency is an interval of a stream's latencies, as a client reports it.
+type StreamLatency struct {
+	Began    time.Time                  `json:"began"` // the moment from which intervals count
+	Interval resultfile.LatencyInterval `json:"interval"`
+}
+
+// latencies is what a trial has of them.
+type latencies struct {
+	began     time.Time
+	intervals []resultfile.LatencyInterval
+	// sender and receiver are the hosts on which the two moments of a latency
+	// were read.
+	sender, receiver string
+}
+
+func (l *latencies) add(s StreamLatency) {
+	l.began = s.Began
+	l.intervals = append(l.intervals, s.Interval)
+}
+
+// withheld says why the latencies between two hosts cannot be told, "" if they
+// can: two readings of one clock need nothing, those of two clocks their
+// offset.
+func withheld(sender, receiver string, clock *resultfile.Clock) string {
+	if sender == receiver || clock != nil {
+		return ""
+	}
+	return fmt.Sprintf("latencies from %s to %s are withheld: how the two clocks stand to one another was not measured", sender, receiver)
+}
+
+// streamGroup sends at a planned rate and receives at once: one attempt, whose
+// contents are checked as they come.
 func (r *run) streamGroup(ctx context.Context, g group) error {
-	return errors.New("streamGroup: not here")
+	t, err := r.begin(g.main, g.repetition)
+	if err != nil {
+		return err
+	}
+	r.look(ctx, t)
+	s := &session{run: r, runID: rand.Uint64()}
+	if s.start(ctx, t) {
+		// Both ends are in one process, so that one clock has read both moments.
+		t.latency.sender, t.latency.receiver = r.Client.Name(), r.Client.Name()
+		s.client(ctx, t, s.streamSpec(t))
+	}
+	if err := s.stop(ctx, t); err != nil {
+		r.note(t, "cleaning up: %v", err)
+	}
+	t.attempt.Outcome, t.attempt.Reason = t.alone()
+	r.contents(t, t)
+	return r.put(t)
+}
+
+// streamSpec says what the client of a stream has to do.
+func (s *session) streamSpec(t *trial) Spec {
+	spec := s.spec(t)
+	spec.Work, spec.Measured = resultfile.Stream, true
+	spec.Messages = s.Selection.MessagesOf(t.scenario, t.system)
+	spec.WarmUpQueue, spec.WarmUpMessages = "warms", t.system.WarmUp
+	spec.Stream = &StreamSpec{Rate: t.system.Rate}
+	return spec
+}
+
+// streamSeconds is how long a stream of that rate lasts, if the system keeps
+// up with it.
+func streamSeconds(rate float64, messages int64) float64 {
+	if rate <= 0 {
+		return 0
+	}
+	return float64(messages) / rate
+}
+
+// putLatency keeps the latencies of a stream, unless what they would say is
+// not known.
+func (r *run) putLatency(t *trial) error {
+	if len(t.latency.intervals) == 0 {
+		return nil
+	}
+	if why := withheld(t.latency.sender, t.latency.receiver, r.Results.Run().Testbed.Clock); why != "" {
+		for name := range t.attempt.Measures {
+			if isLatency(name) {
+				delete(t.attempt.Measures, name)
+			}
+		}
+		r.note(t, "%s", why)
+		return nil
+	}
+	err := r.Results.PutLatency(t.attempt.ID, &resultfile.Latency{Started: t.latency.began, Intervals: t.latency.intervals})
+	if err != nil {
+		return errors.Join(fmt.Errorf("latencies of %s", t.attempt.ID), err)
+	}
+	return nil
 }
