@@ -82,6 +82,8 @@ func (a *attempt) heed(ctx context.Context, e Event) error {
 		a.tell(t, Update{Done: done, Of: a.spec.total()})
 	case e.Result != nil:
 		t.result = e.Result
+	case e.Latency != nil:
+		t.latency.add(*e.Latency)
 	case e.Note != "":
 		a.note(t, "%s", e.Note)
 	case e.GivingUp != "":

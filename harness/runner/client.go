@@ -110,6 +110,8 @@ func (c *client) work(ctx context.Context) error {
 	switch {
 	case c.spec.Fill:
 		work = c.fill
+	case c.spec.Work == resultfile.Stream:
+		return c.connections(ctx, nil, 2, c.stream)
 	case c.spec.Work == resultfile.Consume && len(c.spec.Queues) > 1:
 		return c.connections(ctx, nil, len(c.spec.Queues), c.consumeAtOnce)
 	case c.spec.Work == resultfile.Consume:

@@ -61,6 +61,8 @@ type Spec struct {
 	// checks contents, and all of it is verification.
 	Measured bool `json:"measured"`
 
+	Stream *StreamSpec `json:"stream,omitempty"` // of work = stream alone
+
 	WarmUpQueue    string `json:"warm_up_queue,omitempty"`
 	WarmUpMessages int64  `json:"warm_up_messages,omitempty"`
 
@@ -88,6 +90,9 @@ func (s Spec) check() error {
 		return fmt.Errorf("first message %d, backlog %d of which %d are consumed, filling %v: what a queue holds already cannot be filled in, and no less than is consumed",
 			s.First, s.Backlog, s.Messages, s.Fill)
 	}
+	if (s.Work == resultfile.Stream) != (s.Stream != nil) || s.Stream != nil && !(s.Stream.Rate > 0 && s.Stream.Rate <= maxRate) {
+		return fmt.Errorf("work %q, stream %+v: a planned rate belongs to every stream, and to no other work", s.Work, s.Stream)
+	}
 	if s.WarmUpMessages > 0 && (s.WarmUpQueue == "" || s.WarmUpQueue == s.Queue) {
 		return fmt.Errorf("warm-up queue %q: another name than the measured one's is wanted", s.WarmUpQueue)
 	}
@@ -109,6 +114,8 @@ type Event struct {
 	Wait  bool  `json:"wait,omitempty"`
 	// Point is a point of the measured phase.
 	Point *resultfile.Point `json:"point,omitempty"`
+	// Latency is what a stream's messages of the last interval have taken.
+	Latency *StreamLatency `json:"latency,omitempty"`
 	// Moved is how many messages were sent or received so far in a phase that
 	// has no points. An event without anything is a sign of life.
 	Moved int64  `json:"moved,omitempty"`

@@ -97,6 +97,7 @@ type trial struct {
 	samples []resultfile.Sample
 	result  *Result // what the client found; nil if it could not say
 	stored  int64   // messages that were there before the measuring
+	latency latencies
 
 	failure      string // seen from here: the server died, the client is gone, …
 	notInstalled bool
@@ -137,6 +138,9 @@ func (r *run) note(t *trial, format string, args ...any) {
 // put writes an attempt that has ended. Points that contradict themselves make
 // it invalid, which the writer does and says.
 func (r *run) put(t *trial) error {
+	if err := r.putLatency(t); err != nil {
+		return err
+	}
 	t.attempt.Ended = time.Now().UTC()
 	err := r.Results.PutAttempt(t.attempt, t.points, t.samples)
 	for _, a := range r.Results.Run().Attempts {

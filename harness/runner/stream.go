@@ -83,15 +83,6 @@ func (s *session) streamSpec(t *trial) Spec {
 	return spec
 }
 
-// streamSeconds is how long a stream of that rate lasts, if the system keeps
-// up with it.
-func streamSeconds(rate float64, messages int64) float64 {
-	if rate <= 0 {
-		return 0
-	}
-	return float64(messages) / rate
-}
-
 // putLatency keeps the latencies of a stream, unless what they would say is
 // not known.
 func (r *run) putLatency(t *trial) error {
