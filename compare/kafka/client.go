@@ -12,7 +12,6 @@ import (
 	"kafkalab/kafka/client"
 	"kafkalab/kafka/consumer"
 	"kafkalab/kafka/message"
-	"kafkalab/kafka/producer"
 )
 
 // closeLimit bounds how long Close waits for what was not flushed.
@@ -43,6 +42,9 @@ type queue struct {
 	// entryBytes is the size of each of its entries; 0 until a message was sent
 	// or seen.
 	entryBytes atomic.Int64
+	// packed is what is known of the sizes of compressed batches, where there are
+	// any.
+	packed packed
 }
 
 func connect(ctx context.Context, addr string, opts options) (*conn, error) {
@@ -81,81 +83,6 @@ func (c *conn) keep(ctx context.Context, f func(context.Context) error) error {
 	}
 	return nil
 }
-
-func (c *conn) Producer(ctx context.Context, name string) (driver.Producer, error) {
-	q, err := c.queue(name)
-	if err != nil {
-		return nil, err
-	}
-	p, err := producer.New(ctx, producer.Config{
-		Brokers: []string{c.addr},
-		// A synchronous producer makes a request of each Send: for batches of
-		// one that is the same without the batch. With acknowledgement it would
-		// wait for each answer.
-		Async:         c.opts.batch > 1 || c.opts.acks != producer.AcksNone,
-		BatchMessages: c.opts.batch,
-		Acks:          c.opts.acks,
-		NoCoalesce:    !c.opts.coalesced,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := c.keep(ctx, p.Close); err != nil {
-		return nil, err
-	}
-	return &sender{producer: p, queue: q, batch: c.opts.batch, one: make([][]byte, 1)}, nil
-}
-
-// sender is the driver's producer.
-type sender struct {
-	producer *producer.Producer
-	queue    *queue
-	batch    int
-	payload  int      // size of each, 0 before the first
-	one      [][]byte // the argument of the producer's Send, without making it anew
-	ctx      impatient
-}
-
-// impatient hides that a context ends at a known time. A producer waits for a
-// broker that is away until then; in an experiment a broker that has gone is
-// the end, and the producer's own limit tells.
-type impatient struct{ context.Context }
-
-func (impatient) Deadline() (time.Time, bool) { return time.Time{}, false }
-
-func (s *sender) Send(ctx context.Context, payload []byte) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if len(payload) != s.payload {
-		if err := s.setSize(len(payload)); err != nil {
-			return err
-		}
-	}
-	s.one[0] = payload
-	if s.ctx.Context != ctx {
-		s.ctx = impatient{ctx}
-	}
-	return s.producer.Send(&s.ctx, s.queue.name, 0, s.one...)
-}
-
-// setSize is called with the first payload, and with any of another size,
-// which is refused.
-func (s *sender) setSize(n int) error {
-	entry := message.EntrySize(n)
-	if !s.queue.entryBytes.CompareAndSwap(0, int64(entry)) && s.queue.entryBytes.Load() != int64(entry) {
-		return fmt.Errorf("kafka: payload of %d bytes in queue %q, whose payloads have %d: messages are counted by their size, which must be one",
-			n, s.queue.name, s.queue.entryBytes.Load()-int64(message.EntrySize(0)))
-	}
-	if s.batch*entry > producer.DefaultMaxBufferBytes {
-		return fmt.Errorf("kafka: a batch of %d messages of %d bytes is larger than the producer's buffer of %d bytes: lower the option batch", s.batch, n, producer.DefaultMaxBufferBytes)
-	}
-	s.payload = n
-	return nil
-}
-
-// Flush waits until the broker has read everything.
-func (s *sender) Flush(ctx context.Context) error { return s.producer.Flush(impatient{ctx}) }
 
 func (c *conn) Consumer(ctx context.Context, name string) (driver.Consumer, error) {
 	q, err := c.queue(name)
@@ -261,9 +188,12 @@ func (c *conn) Arrived(ctx context.Context, name string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	end, _, err := c.ends(ctx, name)
+	end, visible, err := c.ends(ctx, name)
 	if err != nil || end == 0 {
 		return 0, err
+	}
+	if c.opts.codec != message.CodecNone {
+		return c.arrivedPacked(ctx, q, end, visible)
 	}
 	if q.entryBytes.Load() == 0 {
 		if err := c.learnSize(ctx, q); err != nil {
@@ -352,8 +282,14 @@ func (c *conn) learnSize(ctx context.Context, q *queue) (err error) {
 	return nil
 }
 
-// StoredSize is that of an entry with magic 0 (NetDB'11 §5: 9 bytes overhead).
-func (c *conn) StoredSize(payload int) int { return message.EntrySize(payload) }
+// StoredSize is that of an entry with magic 0 (NetDB'11 §5: 9 bytes overhead);
+// what a message takes of a compressed one is not known.
+func (c *conn) StoredSize(payload int) int {
+	if c.opts.codec != message.CodecNone {
+		return 0
+	}
+	return message.EntrySize(payload)
+}
 
 // Close closes what was opened, waiting a moment for what was not flushed. It
 // names messages that were not sent.
