@@ -57,7 +57,7 @@ Example:
 	if err := takesFiles(*out); err != nil {
 		return err
 	}
-	topology, log, err := liveCluster(ctx, *brokers, std)
+	topology, log, err := drawLive(ctx, *brokers, std)
 	if err != nil {
 		return err
 	}
@@ -87,8 +87,8 @@ func drawingsFolder(out string, taken time.Time) (string, error) {
 	return dir, err
 }
 
-// liveCluster starts a cluster, lets it work, reads it and ends it.
-func liveCluster(ctx context.Context, brokers int, std stdio) (t *plots.Topology, l *plots.PartitionLog, err error) {
+// drawLive reads a cluster that lives on this machine for that.
+func drawLive(ctx context.Context, brokers int, std stdio) (t *plots.Topology, l *plots.PartitionLog, err error) {
 	ctx, cancel := context.WithTimeout(ctx, drawLimit)
 	defer cancel()
 	h, err := host.Open(ctx, host.Config{Name: "here", Kind: host.Local})
@@ -100,12 +100,18 @@ func liveCluster(ctx context.Context, brokers int, std stdio) (t *plots.Topology
 		defer cancel()
 		err = errors.Join(err, h.Close(end))
 	}()
+	return liveCluster(ctx, h, brokers, std)
+}
+
+// liveCluster starts a cluster, lets it work and reads it. What it has started
+// ends with the host.
+func liveCluster(ctx context.Context, h host.Host, brokers int, std stdio) (*plots.Topology, *plots.PartitionLog, error) {
 	c := &drawnCluster{host: h, std: std}
 	defer c.close()
 	if err := c.start(ctx, brokers); err != nil {
 		return nil, nil, c.explain(err)
 	}
-	t, l, err = c.read(ctx)
+	t, l, err := c.read(ctx)
 	if err != nil {
 		return nil, nil, c.explain(err)
 	}
