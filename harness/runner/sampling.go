@@ -53,7 +53,7 @@ func (a *attempt) startSampling(ctx context.Context) error {
 		pids []int
 		args []string
 	}{{a.Client, clientPIDs, nil}, {a.Broker, serverPIDs, a.brokerSampler()}} {
-		s, err := startSampler(ctx, on.host, on.pids, on.args)
+		s, err := startSampler(ctx, on.host, a.spec.streamSampleInterval(sampleInterval), on.pids, on.args)
 		if err != nil {
 			return fmt.Errorf("sampling %s: %w", on.host.Name(), err)
 		}
@@ -82,7 +82,7 @@ func (a *attempt) brokerSampler() []string {
 	return args
 }
 
-func startSampler(ctx context.Context, h host.Host, pids []int, more []string) (*sampling, error) {
+func startSampler(ctx context.Context, h host.Host, interval time.Duration, pids []int, more []string) (*sampling, error) {
 	binary, err := h.Binary(ctx, "testbed")
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func startSampler(ctx context.Context, h host.Host, pids []int, more []string) (
 	if err != nil {
 		return nil, err
 	}
-	args := []string{binary, "sample", "--interval", sampleInterval.String(), "--device", device}
+	args := []string{binary, "sample", "--interval", interval.String(), "--device", device}
 	if len(pids) > 0 {
 		var words []string
 		for _, pid := range pids {
