@@ -12,8 +12,8 @@ import (
 // and several there, and the systems compared ask the same ones. A failure is
 // not remembered.
 func Ask(ctx context.Context, h Host, args ...string) ([]byte, error) {
-	m, ok := h.(*machine)
-	if !ok {
+	m := machineOf(h)
+	if m == nil {
 		return h.Run(ctx, args...)
 	}
 	question := strings.Join(args, "\x00")

@@ -16,7 +16,8 @@ import (
 // It makes the host's run folder, then waits for the end of its standard
 // input, which comes when the host is closed, when the testbed is killed
 // without warning, or when the connection to the machine is lost. Then it
-// kills every process group that is still registered and removes the folder.
+// kills every process group that is still registered, removes the control
+// groups that were made for them, and removes the folder.
 //
 // A program registers itself, before it becomes itself, by making a file with
 // its pid in the folder "processes". The order closes every gap: whoever
@@ -36,7 +37,7 @@ import (
 // This is in place of PR_SET_PDEATHSIG, which kills only the direct child,
 // follows the thread (not the process) that forked it, and does not exist over
 // ssh.
-const guardScript = `
+const guardScript = removeGroups + `
 trap '' HUP INT TERM PIPE
 base=$1 silence=$2
 made=$base/.made-by-kafkalab
@@ -48,7 +49,7 @@ for try in 1 2 3 4 5; do
   d=$(mktemp -d "$base/run-XXXXXXXX") && break
 done
 [ -n "$d" ] || exit 1
-mkdir "$d/data" "$d/bin" "$d/processes" || exit 1
+mkdir "$d/data" "$d/bin" "$d/processes" "$d/` + groupsFolder + `" || exit 1
 echo "kafkalab-guard $$ $d"
 if [ -n "$silence" ]; then
   exec 3<&0
@@ -85,6 +86,7 @@ while [ -d "$d/processes" ] && [ $tries -lt 200 ]; do
   done
   rmdir "$d/processes" 2>/dev/null || sleep 0.05
 done
+for f in "$d"/` + groupsFolder + `/*; do [ ! -e "$f" ] || remove_group; done
 rm -rf -- "$d" || exit 1
 [ -e "$made" ] || exit 0
 set -- "$base"/*

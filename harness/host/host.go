@@ -30,6 +30,8 @@ type Command struct {
 	In   io.Reader // standard input; nil: none
 	// Out and Err receive the output as it comes. Nil: discarded.
 	Out, Err io.Writer
+
+	confined *Confined // what holds it; nil: nothing
 }
 
 // Usage is what a process has used since it started.

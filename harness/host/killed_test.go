@@ -47,6 +47,9 @@ func victim(config string) error {
 	if err != nil {
 		return err
 	}
+	if os.Getenv(confinedVariable) != "" {
+		return confinedVictim(ctx, h)
+	}
 	file := h.Dir() + "/family"
 	if _, err := h.Start(ctx, host.Command{Args: []string{"sh", "-c", family, "sh", file}}); err != nil {
 		return err

@@ -18,8 +18,10 @@ type localReach struct{ namespace string }
 
 // registerScript registers with the guard and becomes the program: the pid
 // stays, through "ip netns exec" too, which replaces itself. $1 is the guard's
-// folder.
-const registerScript = `: > "$1/$$" || exit 126; shift; exec "$@"`
+// folder, the rest is joinScript's. The control group is joined first: in a
+// namespace it is not to be seen.
+const registerScript = `: > "$1/$$" || exit 126; shift
+` + joinScript
 
 func (r *localReach) guard(base string) *exec.Cmd {
 	cmd := exec.Command("/bin/sh", "-c", guardScript, "kafkalab-guard", base)
@@ -36,7 +38,8 @@ func (r *localReach) start(_ context.Context, m *machine, c Command) (*process, 
 		return nil, err
 	}
 	registered := m.guard.runDir + "/processes"
-	args := []string{"-c", registerScript, c.Name, registered}
+	cores, group := c.confined.words()
+	args := []string{"-c", registerScript, c.Name, registered, cores, group}
 	if r.namespace != "" {
 		ip, err := exec.LookPath("ip")
 		if err != nil {
@@ -116,6 +119,15 @@ func (r *localReach) usage(_ context.Context, p *process) (Usage, error) {
 
 func (r *localReach) binary(_ context.Context, _ *machine, local, _ string) (string, error) {
 	return local, nil
+}
+
+// shell runs a script beside the host's programs, and outside of its
+// namespace: the kernel's control groups are not to be seen in there.
+func (r *localReach) shell(ctx context.Context, script string, args ...string) ([]byte, error) {
+	cmd := exec.Command("/bin/sh", append([]string{"-c", script, "kafkalab"}, args...)...)
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // not to be ended by Ctrl-C half-way
+	return shell(ctx, cmd, func(err error) error { return err })
 }
 
 func (r *localReach) explain(err error) error { return err }

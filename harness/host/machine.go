@@ -26,6 +26,9 @@ type reach interface {
 	// signal sends a signal to the program, or to its whole group.
 	signal(ctx context.Context, p *process, sig syscall.Signal, group bool) error
 	usage(ctx context.Context, p *process) (Usage, error)
+	// shell runs a small script on the machine, outside of any namespace. It is
+	// not registered with the guard and not waited for by Close.
+	shell(ctx context.Context, script string, args ...string) ([]byte, error)
 	// binary makes a file of this machine available on the host.
 	binary(ctx context.Context, m *machine, local, name string) (string, error)
 	// explain makes an error of opening understandable.

@@ -95,15 +95,16 @@ func (s *sshReach) guard(base string) *exec.Cmd {
 }
 
 // startScript runs a program in a group of its own. $1 is the guard's folder,
-// $2 the working folder, $3 the program. The program's pid comes on a line of
+// $2 the working folder, $3 and $4 are the cores and the control group of
+// joinScript, $5 is the program. The program's pid comes on a line of
 // its own before all of its output. The shell stays to end the program's group
 // with it: sshd would wait for whoever keeps the output open.
 const startScript = `
-p=$1; cd -- "$2" || exit 1; shift 2
+p=$1 cores=$3 group=$4; cd -- "$2" || exit 1; shift 4
 command -v "$1" >/dev/null 2>&1 || { echo "there is no program $1" >&2; exit 127; }
 command -v setsid >/dev/null 2>&1 || { echo "there is no program setsid: install the package util-linux" >&2; exit 127; }
 exec 3<&0
-setsid /bin/sh -c ': > "$0/$$" || exit 126; echo "kafkalab-pid $$"; exec "$@"' "$p" "$@" <&3 3<&- &
+setsid /bin/sh -c ': > "$0/$$" || exit 126; echo "kafkalab-pid $$"; ` + joinScript + `' "$p" "$cores" "$group" "$@" <&3 3<&- &
 c=$!
 exec 3<&- </dev/null >/dev/null
 wait "$c"; s=$?
@@ -119,7 +120,8 @@ func (s *sshReach) start(ctx context.Context, m *machine, c Command) (*process, 
 	if dir == "" {
 		dir = m.Dir()
 	}
-	args := []string{c.Name, m.guard.runDir + "/processes", dir}
+	cores, group := c.confined.words()
+	args := []string{c.Name, m.guard.runDir + "/processes", dir, cores, group}
 	if len(c.Env) > 0 {
 		args = append(append(args, "env"), c.Env...)
 	}
@@ -214,7 +216,11 @@ func (w *pidLine) Write(p []byte) (int, error) {
 // shell runs a script beside the host's programs: it is not registered and not
 // waited for by Close.
 func (s *sshReach) shell(ctx context.Context, script string, args ...string) ([]byte, error) {
-	cmd := s.command(false, script, append([]string{"kafkalab"}, args...)...)
+	return shell(ctx, s.command(false, script, append([]string{"kafkalab"}, args...)...), sshExit)
+}
+
+// shell runs the command of a reach's shell. exit puts into words how it ended.
+func shell(ctx context.Context, cmd *exec.Cmd, exit func(error) error) ([]byte, error) {
 	var out bounded
 	stderr := NewTail(tailBytes)
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, stderr, outputWait
@@ -227,7 +233,7 @@ func (s *sshReach) shell(ctx context.Context, script string, args ...string) ([]
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, withTail(sshExit(err), stderr)
+		return nil, withTail(exit(err), stderr)
 	}
 	return out.buf, nil
 }

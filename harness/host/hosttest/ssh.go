@@ -105,6 +105,11 @@ func nextIP(block net.IP, n byte) string {
 	return net.IPv4(ip[0], ip[1], ip[2], ip[3]+n).String()
 }
 
+// startServer becomes an sshd with the configuration $0. "ip netns exec" has
+// hidden the control groups behind a fresh /sys, but a real machine has them.
+const startServer = `mount -t cgroup -o memory cgroup /sys/fs/cgroup 2>/dev/null || mount -t cgroup2 cgroup2 /sys/fs/cgroup
+exec /usr/sbin/sshd -D -e -f "$0"`
+
 // serve starts an sshd in the namespace of c and returns its public key.
 func serve(t testing.TB, c host.Config, addr, keys string, log *syncBuffer) (hostKey string) {
 	t.Helper()
@@ -128,7 +133,7 @@ PasswordAuthentication no
 KbdInteractiveAuthentication no
 `, addr, sshPort, keyFile, keys))
 	h := Open(t, c)
-	p, err := h.Start(t.Context(), host.Command{Name: "sshd", Args: []string{"/usr/sbin/sshd", "-D", "-e", "-f", config}, Out: log, Err: log})
+	p, err := h.Start(t.Context(), host.Command{Name: "sshd", Args: []string{"/bin/sh", "-c", startServer, config}, Out: log, Err: log})
 	if err != nil {
 		t.Fatal(err)
 	}
