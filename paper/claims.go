@@ -43,9 +43,11 @@ type Claim struct {
 // claims.toml says what its keys mean.
 type Check struct {
 	Says          string         `toml:"says"`
+	Beside        bool           `toml:"beside"`
 	Scenario      string         `toml:"scenario"`
 	NotBuilt      bool           `toml:"not_built"`
 	System        string         `toml:"system"`
+	Systems       []string       `toml:"systems"`
 	Against       string         `toml:"against"`
 	Quantity      plots.Quantity `toml:"quantity"`
 	Statistic     Statistic      `toml:"statistic"`
@@ -63,6 +65,9 @@ type Statistic string
 const (
 	Median      Statistic = "median" // over the repetitions
 	MedianRatio Statistic = "ratio"  // of the medians of two systems
+	// Greatest is the greatest of the medians of several systems, the points of
+	// a sweep, say: what holds of it as an upper bound holds of them all.
+	Greatest Statistic = "greatest"
 )
 
 // Relation is how a claim's value is meant.
@@ -75,6 +80,9 @@ const (
 	MoreThan Relation = "more than"
 	About    Relation = "about"
 	Exactly  Relation = "exactly"
+	// None and Some want nothing at all and anything above 0, and no value.
+	None Relation = "none"
+	Some Relation = "some"
 )
 
 // LoadClaims reads the claims strictly: keys that are not known, a claim that
@@ -126,8 +134,8 @@ func (c Claim) check(scenarios map[string][]string) error {
 			errs = append(errs, fmt.Errorf("%s is missing", f.key))
 		}
 	}
-	if len(c.Checks) == 0 {
-		errs = append(errs, errors.New("nothing says how it is judged: a check is wanted"))
+	if !slices.ContainsFunc(c.Checks, func(k Check) bool { return !k.Beside }) {
+		errs = append(errs, errors.New("nothing says how it is judged: a check that is not beside is wanted"))
 	}
 	for i, k := range c.Checks {
 		if err := k.check(scenarios); err != nil {
@@ -147,17 +155,11 @@ func (k Check) check(scenarios map[string][]string) error {
 	if k.NotBuilt || !k.measures() {
 		return k.checkUnmeasured()
 	}
-	if err := k.checkNames(scenarios); err != nil {
+	if err := k.checkStatistic(); err != nil {
 		return err
 	}
-	switch k.Statistic {
-	case Median:
-	case MedianRatio:
-		if k.Against == "" {
-			return fmt.Errorf("statistic = %q wants the system that it is against", k.Statistic)
-		}
-	default:
-		return fmt.Errorf("statistic = %q: %q or %q is wanted", k.Statistic, Median, MedianRatio)
+	if err := k.checkNames(scenarios); err != nil {
+		return err
 	}
 	if !k.Quantity.Known() {
 		return fmt.Errorf("there is no quantity %q", k.Quantity)
@@ -168,10 +170,10 @@ func (k Check) check(scenarios map[string][]string) error {
 // checkUnmeasured looks at a check that no run can decide: the scenario is
 // still to be built, or it cannot be tested.
 func (k Check) checkUnmeasured() error {
-	rest := k
-	rest.Says, rest.Scenario, rest.NotBuilt, rest.NotTestable = "", "", false, ""
+	decides := k.System != "" || len(k.Systems) > 0 || k.Against != "" || k.measures() || k.Statistic != "" || k.Relation != "" ||
+		k.Value != 0 || k.Tolerance != 0 || k.LeastMessages != 0
 	switch {
-	case rest != (Check{}):
+	case decides:
 		return errors.New("it says how to decide, but names no quantity, or a scenario that is not built")
 	case k.NotBuilt == (k.NotTestable != ""):
 		return errors.New("one of a quantity, not_built and not_testable is wanted")
@@ -181,36 +183,69 @@ func (k Check) checkUnmeasured() error {
 	return nil
 }
 
+// checkStatistic looks whether the statistic has the systems that it wants, and
+// no others.
+func (k Check) checkStatistic() error {
+	switch k.Statistic {
+	case Median, MedianRatio, Greatest:
+	default:
+		return fmt.Errorf("statistic = %q: %q, %q or %q is wanted", k.Statistic, Median, MedianRatio, Greatest)
+	}
+	switch ratio := k.Statistic == MedianRatio; {
+	case ratio && k.Against == "":
+		return fmt.Errorf("statistic = %q wants the system that it is against", k.Statistic)
+	case !ratio && k.Against != "":
+		return fmt.Errorf("against = %q belongs to statistic = %q", k.Against, MedianRatio)
+	}
+	switch several := k.Statistic == Greatest; {
+	case several && (k.System != "" || len(k.Systems) < 2):
+		return fmt.Errorf("statistic = %q wants systems, two or more, and no system", k.Statistic)
+	case !several && len(k.Systems) > 0:
+		return fmt.Errorf("systems = %q belongs to statistic = %q", k.Systems, Greatest)
+	}
+	return nil
+}
+
+// measured are the systems that the check looks at.
+func (k Check) measured() []string {
+	switch k.Statistic {
+	case Greatest:
+		return k.Systems
+	case MedianRatio:
+		return []string{k.System, k.Against}
+	}
+	return []string{k.System}
+}
+
 func (k Check) checkNames(scenarios map[string][]string) error {
 	systems, ok := scenarios[k.Scenario]
 	if !ok {
 		return fmt.Errorf("there is no scenario %q; not_built = true marks one that is to come", k.Scenario)
 	}
-	for _, y := range []string{k.System, k.Against} {
-		if y == k.Against && k.Statistic != MedianRatio {
-			continue
-		}
+	for _, y := range k.measured() {
 		if !slices.Contains(systems, y) {
 			return fmt.Errorf("scenario %s has no system %q, only %s", k.Scenario, y, strings.Join(systems, ", "))
 		}
-	}
-	if k.Against != "" && k.Statistic != MedianRatio {
-		return fmt.Errorf("against = %q belongs to statistic = %q", k.Against, MedianRatio)
 	}
 	return nil
 }
 
 func (k Check) checkRelation() error {
-	tolerant := false
+	tolerant, valued := false, true
 	switch k.Relation {
 	case AtLeast, AtMost, MoreThan:
 	case About, Exactly:
 		tolerant = true
+	case None, Some:
+		valued = false
 	default:
-		return fmt.Errorf("relation = %q: %q, %q, %q, %q or %q is wanted", k.Relation, AtLeast, AtMost, MoreThan, About, Exactly)
+		return fmt.Errorf("relation = %q: %q, %q, %q, %q, %q, %q or %q is wanted", k.Relation, AtLeast, AtMost, MoreThan, About, Exactly, None, Some)
 	}
-	if !(k.Value > 0) || math.IsInf(k.Value, 0) {
+	if valued && !(k.Value > 0) || math.IsInf(k.Value, 0) {
 		return fmt.Errorf("value = %v: a number above 0 is wanted", k.Value)
+	}
+	if !valued && k.Value != 0 {
+		return fmt.Errorf("value = %v: relation = %q wants none", k.Value, k.Relation)
 	}
 	if tolerant != (k.Tolerance > 0) || k.Tolerance >= 1 {
 		return fmt.Errorf("tolerance = %v: %q and %q want one above 0 and below 1, and nothing else does", k.Tolerance, About, Exactly)

@@ -98,7 +98,11 @@ func (m *page) check(k JudgedCheck) {
 	if k.Why != "" {
 		verdict += " (" + k.Why + ")"
 	}
-	m.line("- **%s**: %s.", plots.Escape(k.Says), plots.Escape(verdict))
+	beside := ""
+	if k.Beside {
+		beside = "Beside it: "
+	}
+	m.line("- %s**%s**: %s.", beside, plots.Escape(k.Says), plots.Escape(verdict))
 	if f := k.First(); f != nil {
 		p := m.report.part(f.Run)
 		s := fmt.Sprintf("  [%s](%s)", plots.Escape(k.Measured(*f)), p.Link)

@@ -76,13 +76,17 @@ func (c *Claims) Judge(runs []*resultfile.Result, scenarios map[string][]string)
 	return out
 }
 
-// together makes the verdict of a claim of those of its checks.
+// together makes the verdict of a claim of those of its checks, but for those
+// that stand beside it.
 func together(checks []JudgedCheck) Verdict {
-	count := make(map[Verdict]int)
+	count, n := make(map[Verdict]int), 0
 	for _, k := range checks {
-		count[k.Verdict]++
+		if !k.Beside {
+			count[k.Verdict]++
+			n++
+		}
 	}
-	switch n := len(checks); {
+	switch {
 	case count[Holds] == n:
 		return Holds
 	case count[Holds]+count[InPart] > 0:
@@ -105,8 +109,8 @@ func (c *Claims) judge(k Check, runs []*resultfile.Result, scenarios map[string]
 			case !ok:
 			case r.Run.Testbed.Kind == "local":
 				j.Passed = append(j.Passed, Passed{r, "both halves ran on one machine without a link of their own"})
-			case r.Run.Messages < least:
-				j.Passed = append(j.Passed, Passed{r, fmt.Sprintf("it asked for %s messages in an attempt, and %s are wanted", plots.Whole(r.Run.Messages), plots.Whole(least))})
+			case asked(k, r) < least:
+				j.Passed = append(j.Passed, Passed{r, fmt.Sprintf("it asked for %s messages in an attempt, and %s are wanted", plots.Whole(asked(k, r)), plots.Whole(least))})
 			default:
 				j.Findings = append(j.Findings, f)
 			}
@@ -124,11 +128,13 @@ func (c *Claims) judge(k Check, runs []*resultfile.Result, scenarios map[string]
 	case k.NotBuilt:
 		j.Why = fmt.Sprintf("the scenario %s is there, but not yet what in it decides the claim", k.Scenario)
 	default:
-		systems := k.System
-		if k.Against != "" {
-			systems += " and " + k.Against
+		systems := k.measured()
+		last := len(systems) - 1
+		names := systems[last]
+		if last > 0 {
+			names = strings.Join(systems[:last], ", ") + " and " + names
 		}
-		j.Why = fmt.Sprintf("waits for a run of the scenario %s with valid attempts of %s", k.Scenario, systems)
+		j.Why = fmt.Sprintf("waits for a run of the scenario %s with valid attempts of %s", k.Scenario, names)
 	}
 	return j
 }
@@ -150,45 +156,15 @@ func betterFirst(a, b Finding) int {
 	)
 }
 
-// find computes what a run says of a check; false if it says nothing.
-func find(k Check, r *resultfile.Result) (Finding, bool) {
-	f := Finding{Run: r}
-	values := plots.Values(r, k.Scenario, k.System, k.Quantity)
-	f.Repetitions = len(values)
-	if k.Statistic == MedianRatio {
-		others := plots.Values(r, k.Scenario, k.Against, k.Quantity)
-		ratio := plots.RatioOf(values, others)
-		if ratio == nil {
-			return f, false
-		}
-		f.Repetitions = min(f.Repetitions, len(others))
-		f.take(ratio.Median, ratio.Min, ratio.Max, ratio.Low, ratio.High)
-	} else {
-		s := plots.Summarise(values)
-		if s.N == 0 {
-			return f, false
-		}
-		f.take(s.Median, s.Min, s.Max, s.Low, s.High)
-	}
-	if k.Quantity == plots.MessageRate && k.Statistic == Median {
-		f.OfLimit = plots.OfLimit(r, k.Scenario, k.System)
-	}
-	f.Verdict, f.Why = k.decide(f)
-	return f, true
-}
-
-func (f *Finding) take(number, lowest, highest float64, low, high *float64) {
-	f.Number, f.Low, f.High = number, lowest, highest
-	if low != nil {
-		f.Low, f.High, f.Interval = *low, *high, true
-	}
-}
-
 // decide holds a finding against the claim's value. All of the interval, or of
 // the range, must lie on its right side.
 func (k Check) decide(f Finding) (Verdict, string) {
 	least, most := k.Value*(1-k.Tolerance), k.Value*(1+k.Tolerance)
 	switch k.Relation {
+	case None:
+		return onOneSide(f.Low == 0 && f.High == 0, f.Low > 0, f)
+	case Some:
+		return onOneSide(f.Low > 0, f.High == 0, f)
 	case AtLeast:
 		return onOneSide(f.Low >= k.Value, f.High < k.Value, f)
 	case MoreThan:

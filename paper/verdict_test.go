@@ -185,6 +185,12 @@ func TestDecide(t *testing.T) {
 		{Exactly, 9, 0.01, 9, 9.001, 9.01, Holds, ""},
 		{Exactly, 9, 0.01, 9.1, 9.2, 9.3, Contradicted, ""},
 		{Exactly, 9, 0.01, 8, 8.1, 8.2, Contradicted, ""},
+		{None, 0, 0, 0, 0, 0, Holds, ""},
+		{None, 0, 0, 0, 0, 1, InPart, "the interval does not tell"},
+		{None, 0, 0, 1, 1, 1, Contradicted, ""},
+		{Some, 0, 0, 0.1, 1, 2, Holds, ""},
+		{Some, 0, 0, 0, 1, 2, InPart, "the interval does not tell"},
+		{Some, 0, 0, 0, 0, 0, Contradicted, ""},
 	} {
 		k := Check{Quantity: plots.MessageRate, Relation: c.relation, Value: c.value, Tolerance: c.tolerance}
 		got, why := k.decide(Finding{Low: c.low, Number: c.number, High: c.high, Interval: true})

@@ -29,6 +29,10 @@ func (k Check) HoldsIf() string {
 	}
 	value, unit := strconv.FormatFloat(k.Value, 'g', -1, 64), k.Quantity.Unit()
 	switch {
+	case k.Relation == None:
+		return "it is 0"
+	case k.Relation == Some:
+		return "it is more than 0"
 	case k.Statistic == MedianRatio:
 		unit = "times"
 	case unit == "":
@@ -76,7 +80,7 @@ func (j Judged) Numbers() []Short {
 	var out []Short
 	var units []string
 	for _, k := range j.Checks {
-		if f := k.First(); f != nil {
+		if f := k.First(); f != nil && !k.Beside {
 			number, unit := k.split(f.Number)
 			out, units = append(out, Short{number, *f}), append(units, unit)
 		}
@@ -93,7 +97,7 @@ func (j Judged) Numbers() []Short {
 // number of it.
 func (j Judged) Remark() string {
 	for _, k := range j.Checks {
-		if f := k.First(); f != nil && !f.Interval {
+		if f := k.First(); f != nil && !f.Interval && !k.Beside {
 			return "fewer than six repetitions"
 		}
 	}
@@ -174,6 +178,7 @@ func (r *Report) Decided() string {
 const method = "A verdict follows from the valid attempts in the result folders by the rules in paper/claims.toml, and is never written by hand. " +
 	"A check holds if the whole 95 % interval lies on the right side of the number; with fewer than six repetitions there is no interval, and everything from the lowest to the highest must. " +
 	"Of several runs, the number is that of the one that says most: two machines before emulated hosts, then more repetitions, more messages, and the later one; the others stand beside it. " +
+	"What stands beside a claim (a rival at its documented best, a control) is judged by the same rules and makes no part of the claim's verdict. " +
 	"A claim holds if all its checks do, is contradicted if none holds even in part and one is contradicted, and holds in part otherwise. " +
 	"Absolute rates of two different machines are not to be compared: a rate beyond the paper's holds in part, since the paper's is reached. " +
 	"What is not testable here, or not measured yet, waits or says why."
