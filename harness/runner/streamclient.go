@@ -75,13 +75,13 @@ type streaming struct {
 	log       *sendLog
 
 	sending  atomic.Bool  // a Send, or the flush behind the last one, is under way
-	finished atomic.Bool  // nothing is sent any more
 	sent     atomic.Int64 // messages whose Send has returned
 	arrived  atomic.Int64 // by the server's count
 	received atomic.Int64 // those that were sent, each once
 	target   atomic.Int64 // how many are to be received
 
-	all        chan struct{} // closed when they were
+	finished   chan struct{} // closed when nothing is sent any more
+	all        chan struct{} // closed when the target was received
 	allOnce    sync.Once
 	allArrived chan struct{} // closed when the server has all that was sent
 
@@ -96,7 +96,7 @@ type streaming struct {
 func (c *client) newStreaming(ctx context.Context, sending, receiving driver.Client) (*streaming, error) {
 	s := &streaming{
 		client: c, pace: pace{c.spec.Stream.Rate}, asked: sending, log: newSendLog(sendLogSize),
-		checker: workload.NewChecker(c.spec.RunID), all: make(chan struct{}), allArrived: make(chan struct{}),
+		checker: workload.NewChecker(c.spec.RunID), finished: make(chan struct{}), all: make(chan struct{}), allArrived: make(chan struct{}),
 	}
 	s.target.Store(c.spec.Messages)
 	if d, ok := sending.(driver.DepthCounter); ok {
@@ -244,7 +244,7 @@ func (s *streaming) send(ctx context.Context) error {
 	if s.received.Load() >= n {
 		s.haveAll()
 	}
-	s.finished.Store(true)
+	close(s.finished)
 	return nil
 }
 

@@ -15,10 +15,11 @@ func (s *streaming) ask(ctx context.Context) {
 	usual := max(arrivedInterval, s.spec.pointInterval()/2)
 	pause := time.NewTimer(usual)
 	defer pause.Stop()
+	finished := s.finished // nil when it was seen to be closed
 	for {
-		// Both before the question: what is consumed after it is in neither count,
+		// Before the question: what is consumed during it is in neither count,
 		// rather than in both.
-		finished, received := s.finished.Load(), s.received.Load()
+		received := s.received.Load()
 		n, err := s.asked.Arrived(ctx, s.spec.Queue)
 		if ctx.Err() != nil {
 			return
@@ -32,19 +33,21 @@ func (s *streaming) ask(ctx context.Context) {
 		}
 		s.arrived.Store(n)
 		s.recorder.Arrived(n)
-		if finished && n >= s.sent.Load() {
+		if finished == nil && n >= s.sent.Load() {
 			s.recorder.Stop()
 			close(s.allArrived)
 			return
 		}
 		s.recorder.Mark()
 		wait := usual
-		if finished {
+		if finished == nil {
 			wait = drainInterval
 		}
 		pause.Reset(wait)
 		select {
 		case <-pause.C:
+		case <-finished:
+			finished = nil
 		case <-ctx.Done():
 			return
 		}
@@ -172,7 +175,7 @@ func (s *streaming) conclude(ctx context.Context, err error) error {
 	switch {
 	case stalled && arrived < sent:
 		count = fmt.Sprintf("of %d messages sent, %d never arrived: the server's count stood at %d for %v", sent, sent-arrived, arrived, s.spec.Stall)
-	case s.finished.Load() && arrived > sent:
+	case err == nil && arrived > sent:
 		count = fmt.Sprintf("the server counts %d messages, but %d were sent", arrived, sent)
 	}
 	if fault := r.Contents.Err(); fault != nil {
