@@ -166,3 +166,44 @@ func TestClientEndsWithItsRunner(t *testing.T) {
 		t.Errorf("output %s", out.String())
 	}
 }
+
+// What is stored before the measuring counts for time and space, and is held to
+// the cap only where its size is not what the scenario asks about.
+func TestEstimateOfFills(t *testing.T) {
+	x := system("x", "none")
+	x.ExpectedRate, x.WarmUp, x.Consumers = 1000, 0, 3
+	x.Before = []string{scenario.BeforeRestart, scenario.BeforeDropCache}
+	p := newPlan(t, 100_000, filled("cold", x))
+	p.Selection.Cap = 20 * time.Second
+	sys := &p.Selection.Scenarios[0].Systems[0]
+	check := func(what string, seconds int, stored int64) {
+		t.Helper()
+		groups, err := p.groups()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := p.estimate(groups[0]), time.Duration(seconds)*time.Second+startStop+restartTime+dropTime; got != want {
+			t.Errorf("%s: estimate %v, want %v", what, got, want)
+		}
+		if got, want := p.storedBytes(groups[0]), stored*209*11/10; got != want {
+			t.Errorf("%s: %d bytes stored, want %d", what, got, want)
+		}
+	}
+	check("held", 20+3*20, 80_000)
+	sys.FillMessages = 50_000
+	check("stated", 50+3*50, 50_000)
+	sys.Capped = true
+	check("stated, and capped", 20+3*20, 50_000)
+	p.Selection.Cap = 0
+	sys.Cap, sys.Consumers = 10*time.Second, 1
+	check("capped in a run without a cap", 10+10, 40_000)
+}
+
+func TestCheckFillOptions(t *testing.T) {
+	x := system("x", "none")
+	x.FillOptions = map[string]string{"fault": "fire"}
+	p := newPlan(t, 1000, filled("cold", x))
+	if err := p.Check(t.Context()); err == nil || !strings.Contains(err.Error(), `cold, system x: fill_options: option fault = "fire"`) {
+		t.Errorf("error %v", err)
+	}
+}

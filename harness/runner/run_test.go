@@ -200,6 +200,7 @@ func TestFaults(t *testing.T) {
 		{"blocked", resultfile.Invalid, resultfile.Invalid, "blocked by the broker: low on disk", produce},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
+			t.Parallel()
 			p := newPlan(t, 20_000,
 				scenarioOf("send", resultfile.Produce, system("x", c.fault), system("sound", "none")),
 				scenarioOf("receive", resultfile.Consume, system("x", c.fault), system("sound", "none")))

@@ -9,11 +9,13 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"go.uber.org/goleak"
 
 	"kafkalab/harness/driver"
@@ -36,19 +38,44 @@ func TestMain(m *testing.M) {
 			}
 			os.Exit(0)
 		case "sample":
-			os.Exit(sample())
+			os.Exit(sample(os.Args[2:]))
+		case "drop-cache":
+			left, err := measure.DropCache(context.Background(), os.Args[2])
+			if err = errors.Join(err, json.NewEncoder(os.Stdout).Encode(left)); err != nil {
+				os.Exit(1)
+			}
+			os.Exit(0)
 		}
 	}
 	goleak.VerifyTestMain(m)
 }
 
-func sample() int {
+// sample is the sampler, which reads no metrics: with --metrics-url it says that
+// collecting has taken a second more in each sample, and that the server has a
+// mebibyte.
+func sample(args []string) int {
+	flags := pflag.NewFlagSet("sample", pflag.ContinueOnError)
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	var cfg measure.SamplerConfig
+	flags.IntSliceVar(&cfg.PIDs, "pids", nil, "")
+	url := flags.String("metrics-url", "", "")
+	if err := flags.Parse(args); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { _, _ = io.Copy(io.Discard, os.Stdin); cancel() }()
-	s, err := measure.NewSampler(measure.SamplerConfig{})
+	s, err := measure.NewSampler(cfg)
 	if err == nil {
-		out := json.NewEncoder(os.Stdout)
-		err = s.Run(ctx, 100*time.Millisecond, func(s resultfile.Sample) error { return out.Encode(s) })
+		out, gc := json.NewEncoder(os.Stdout), 0.0
+		err = s.Run(ctx, 100*time.Millisecond, func(s resultfile.Sample) error {
+			if *url != "" {
+				s.ProcessResidentBytes = 1 << 20
+				s.GCSeconds = gc
+				gc++
+			}
+			return out.Encode(s)
+		})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -60,23 +87,31 @@ func sample() int {
 func drivers() *driver.Table { return driver.NewTable(driver.NewNull(), standIn{driver.NewNull()}) }
 
 // standIn is the null driver with a server process, and with one fault: the
-// option "fault" says which, "at" by which message.
+// option "fault" says which, "at" by which message. "kind" says what its server
+// and its clients offer besides.
 type standIn struct{ driver.Null }
 
 func (standIn) Name() string { return "standin" }
 
 var faults = []string{"none", "not-installed", "no-start", "hang-start", "death", "death-told", "death-consuming", "stuck", "surplus",
-	"damaged", "lost", "doubled", "reordered", "send-error", "send-hang", "receive-error", "exit", "blocked", "slow", "gate", "stubborn"}
+	"damaged", "lost", "doubled", "reordered", "send-error", "send-hang", "receive-error", "exit", "blocked", "slow", "gate", "stubborn",
+	"stall", "mute", "depth",
+	"no-shut", "no-restart", "half"}
+
+// The kinds: a log that can be restarted and shows its metrics, one that offers
+// nothing besides, and a broker that has a queue for each consumer.
+var kinds = []string{"log", "bare", "queues"}
 
 type standInOptions struct {
 	fault string
+	kind  string
 	at    int64
 	gate  string
 }
 
 func readStandIn(o driver.Options) (standInOptions, error) {
 	r := o.Read()
-	s := standInOptions{fault: r.OneOf("fault", faults...), at: int64(r.Int("at", 1000, 0, 1<<30)), gate: o["gate"]}
+	s := standInOptions{fault: r.OneOf("fault", faults...), kind: r.OneOf("kind", kinds...), at: int64(r.Int("at", 1000, 0, 1<<30)), gate: o["gate"]}
 	if s.gate != "" {
 		r.OneOf("gate", s.gate)
 	}
@@ -116,28 +151,41 @@ func (d standIn) Start(ctx context.Context, broker host.Host, dir string, o driv
 	if err := broker.WriteFile(ctx, log, []byte("started\n"), 0o644); err != nil {
 		return nil, err
 	}
-	p, err := broker.Start(ctx, host.Command{Args: []string{"sleep", "3600"}})
-	if err != nil {
+	server := &standInServer{Server: null, host: broker, died: make(chan struct{}), log: log}
+	if err := server.run(ctx); err != nil {
 		return nil, err
 	}
-	server := &standInServer{Server: null, process: p, died: make(chan struct{}), log: log, watched: make(chan struct{})}
-	go func() {
-		defer close(server.watched)
-		<-p.Done()
-		if !server.stopped.Load() {
-			close(server.died)
-		}
-	}()
-	return server, nil
+	if s.kind == "bare" {
+		return server, nil
+	}
+	return &standInLog{server, s.fault}, nil
 }
 
 type standInServer struct {
 	driver.Server
+	host    host.Host
 	process host.Process
 	died    chan struct{}
 	watched chan struct{}
-	stopped atomic.Bool
+	stopped *atomic.Bool // of the process of now
 	log     string
+}
+
+func (s *standInServer) run(ctx context.Context) error {
+	p, err := s.host.Start(ctx, host.Command{Args: []string{"sleep", "3600"}})
+	if err != nil {
+		return err
+	}
+	stopped, watched := new(atomic.Bool), make(chan struct{})
+	s.process, s.stopped, s.watched = p, stopped, watched
+	go func() {
+		defer close(watched)
+		<-p.Done()
+		if !stopped.Load() {
+			close(s.died)
+		}
+	}()
+	return nil
 }
 
 func (s *standInServer) Target() driver.Target {
@@ -165,7 +213,11 @@ func (d standIn) Connect(ctx context.Context, target driver.Target, o driver.Opt
 		return nil, err
 	}
 	pid, err := strconv.Atoi(target.Extra["pid"])
-	return &standInClient{Client: null, o: s, pid: pid}, err
+	c := &standInClient{Client: null, o: s, pid: pid}
+	if s.kind == "bare" {
+		return c, err
+	}
+	return &standInFanOut{standInClient: c}, err
 }
 
 // standInClient commits the fault. Warm-up queues are spared.
@@ -177,16 +229,23 @@ type standInClient struct {
 
 func (c *standInClient) Arrived(ctx context.Context, queue string) (int64, error) {
 	n, err := c.Client.Arrived(ctx, queue)
-	if queue == "bench" && n > 0 {
+	if strings.HasPrefix(queue, "bench") && n > 0 {
 		switch c.o.fault {
 		case "stuck":
 			n = min(n, c.o.at)
 		case "surplus":
 			n++
+		case "depth":
+			n -= consumed.Load()
 		}
 	}
 	return n, err
 }
+
+// consumed is how many messages this process has received.
+var consumed atomic.Int64
+
+func (c *standInClient) CountsDepth() bool { return c.o.fault == "depth" }
 
 func (c *standInClient) StoredSize(n int) int { return n + 9 }
 
@@ -216,6 +275,9 @@ func (p *standInProducer) Send(ctx context.Context, payload []byte) error {
 	if p.c.o.fault == "slow" {
 		time.Sleep(100 * time.Microsecond)
 	}
+	if p.sent == p.c.o.at && p.c.o.fault == "stall" {
+		time.Sleep(200 * time.Millisecond)
+	}
 	if p.sent > p.c.o.at {
 		switch p.c.o.fault {
 		case "send-error":
@@ -241,7 +303,7 @@ func (p *standInProducer) Send(ctx context.Context, payload []byte) error {
 
 func (c *standInClient) Consumer(ctx context.Context, queue string) (driver.Consumer, error) {
 	consumer, err := c.Client.Consumer(ctx, queue)
-	if queue != "bench" {
+	if !strings.HasPrefix(queue, "bench") {
 		return consumer, err
 	}
 	return &standInConsumer{Consumer: consumer, c: c}, err
@@ -258,8 +320,13 @@ func (c *standInConsumer) Receive(ctx context.Context, handle func([]byte) error
 	if c.c.o.fault == "slow" {
 		time.Sleep(100 * time.Millisecond)
 	}
+	if c.c.o.fault == "mute" && c.received >= c.c.o.at {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	return c.Consumer.Receive(ctx, func(payload []byte) error {
 		c.received++
+		consumed.Add(1)
 		switch at := c.received == c.c.o.at; {
 		case at && c.c.o.fault == "damaged":
 			payload[len(payload)-1]++
