@@ -12,11 +12,29 @@ import (
 
 // client runs one client process through its phases and leaves in the trial
 // what it reported and what the hosts' counters say.
-func (s *session) client(ctx context.Context, t *trial, spec Spec) {
+func (s *session) client(ctx context.Context, t *trial, spec Spec) { s.clientBeside(ctx, t, spec, nil) }
+
+// beside is something that is done while a client measures.
+type beside interface {
+	begin(ctx context.Context, a *attempt) // when measuring begins
+	end() error                            // when the client has ended, whether it began or not
+}
+
+// clientBeside runs a client while something else is done; b may be nil.
+func (s *session) clientBeside(ctx context.Context, t *trial, spec Spec, b beside) {
 	c, err := s.converse(ctx, t, spec)
 	if err == nil {
 		watch := &attempt{session: s, trial: t, spec: spec, talk: c}
-		err = c.listen(ctx, s.server.Died(), func(e Event) error { return watch.heed(ctx, e) })
+		err = c.listen(ctx, s.server.Died(), func(e Event) error {
+			err := watch.heed(ctx, e)
+			if err == nil && b != nil && e.Phase == Measure {
+				b.begin(ctx, watch)
+			}
+			return err
+		})
+		if b != nil {
+			err = errors.Join(err, b.end())
+		}
 		watch.stopSampling(ctx)
 		err = errors.Join(err, c.close(ctx))
 		if err == nil && t.result != nil && t.result.Failure != "" {
@@ -25,7 +43,7 @@ func (s *session) client(ctx context.Context, t *trial, spec Spec) {
 		err = watch.conclude(ctx, err)
 	}
 	if errors.Is(err, errServerDied) {
-		err = fmt.Errorf("%w; its log is in %s", err, s.logFolder())
+		err = s.explain(ctx, fmt.Errorf("%w; its log is in %s", err, s.logFolder()))
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -131,6 +149,9 @@ func (a *attempt) phase(ctx context.Context, e Event) error {
 
 // beforeMeasuring reads the counters and starts the samplers.
 func (a *attempt) beforeMeasuring(ctx context.Context) error {
+	if readsBefore(a.spec.Work) {
+		a.readContract(ctx)
+	}
 	var err error
 	if a.trial.attempt.StoreBytesBefore, err = a.Broker.AllocatedBytes(ctx, a.server.StoreDir()); err != nil {
 		return fmt.Errorf("size of the store: %w", err)
@@ -173,6 +194,9 @@ func (a *attempt) afterMeasuring(ctx context.Context) error {
 		return err
 	}
 	a.measureStore(parts)
+	if !readsBefore(a.spec.Work) {
+		a.readContract(ctx)
+	}
 	return nil
 }
 

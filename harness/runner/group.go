@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kafkalab/harness/driver"
+	"kafkalab/harness/host"
 	"kafkalab/results/resultfile"
 )
 
@@ -92,6 +93,8 @@ type session struct {
 	driver driver.Driver
 	dir    string // on the broker host
 	server driver.Server
+	// confined is the broker host as the server sees it; nil: nothing is held.
+	confined *host.Confined
 }
 
 // start makes a fresh server. If that fails, the reason is the trial's
@@ -134,8 +137,13 @@ func (s *session) tryStart(ctx context.Context, t *trial) error {
 	s.enter(t, Start, 0)
 	starting, cancel := context.WithTimeout(ctx, s.Start)
 	defer cancel()
-	server, err := d.Start(starting, s.Broker, s.dir, t.system.Options)
+	on, err := s.confine(starting)
 	if err != nil {
+		return err
+	}
+	server, err := d.Start(starting, on, s.dir, t.system.Options)
+	if err != nil {
+		err = s.explain(ctx, err)
 		if starting.Err() != nil && ctx.Err() == nil {
 			return fmt.Errorf("%s took no requests within %v of its start (what it logged is kept in %s): %w", t.system.Driver, s.Start, s.logFolder(), err)
 		}
@@ -153,7 +161,7 @@ func (s *session) logFolder() string { return path.Join("logs", path.Base(s.dir)
 // also when ctx has ended; it is then in a hurry.
 func (s *session) stop(ctx context.Context, t *trial) error {
 	if s.server == nil {
-		return s.tidy(ctx, t)
+		return errors.Join(s.release(ctx, t), s.tidy(ctx, t))
 	}
 	limit := stopLimit
 	if ctx.Err() != nil {
@@ -162,7 +170,7 @@ func (s *session) stop(ctx context.Context, t *trial) error {
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	err := s.server.Stop(stopping)
-	return errors.Join(err, s.tidy(ctx, t))
+	return errors.Join(err, s.release(ctx, t), s.tidy(ctx, t))
 }
 
 // tidy keeps the server's logs with the attempt and removes its folder.

@@ -34,9 +34,12 @@ type Plan struct {
 	Seed      int64 // of the order of the systems
 	Client    host.Host
 	Broker    host.Host
-	Drivers   *driver.Table
-	Results   *resultfile.Writer
-	Progress  Progress // nil: none
+	// Limits are what every server is held to, whatever the system; zero:
+	// nothing is held.
+	Limits   host.Limits
+	Drivers  *driver.Table
+	Results  *resultfile.Writer
+	Progress Progress // nil: none
 	// Before is the run to go on with, for the estimate before Results is open;
 	// nil: a new run.
 	Before *resultfile.Run

@@ -24,6 +24,9 @@ type Testbed struct {
 	// Link is the whole link for Kind Namespace; else only its RateMbps is of
 	// use, which the real link is held against (0: any rate is taken).
 	Link link.Config
+	// BrokerLimits are the cores and the memory that every broker is to have.
+	// What is left open is filled in on the host ([host.Limits.WithDefaults]).
+	BrokerLimits host.Limits
 }
 
 // Emulated reports whether both hosts share one machine.
@@ -66,6 +69,8 @@ type (
 		Port      *int    `toml:"port"`
 		Identity  *string `toml:"identity"`
 		Config    *string `toml:"config"`
+		Cores     *string `toml:"cores"`
+		Memory    *string `toml:"memory"`
 	}
 )
 
@@ -111,7 +116,7 @@ func (f testbedFile) build(folder string) (Testbed, error) {
 	default:
 		return t, fmt.Errorf("kind %q: one of \"netns\" (two emulated hosts), \"ssh\" (real machines), \"local\" (this machine, without a link) is wanted", f.Kind)
 	}
-	errs := []error{f.Link.build(&t)}
+	errs := []error{f.Link.build(&t), f.limits(&t.BrokerLimits)}
 	for _, h := range []struct {
 		table string
 		in    hostTable
@@ -136,6 +141,30 @@ func (f testbedFile) build(folder string) (Testbed, error) {
 		errs = append(errs, t.Link.Validate())
 	}
 	return t, errors.Join(errs...)
+}
+
+// limits reads what every broker is to have.
+func (f testbedFile) limits(l *host.Limits) error {
+	if f.Client.Cores != nil || f.Client.Memory != nil {
+		return errors.New("[client] cores, memory: only for the broker host, where every broker is to have the same")
+	}
+	if f.Broker.Memory != nil {
+		bytes, err := host.ParseSize(*f.Broker.Memory)
+		if err != nil {
+			return fmt.Errorf("[broker] memory: %w", err)
+		}
+		l.MemoryBytes = bytes
+	}
+	if c := f.Broker.Cores; c != nil {
+		if *c == "" {
+			return errors.New("[broker] cores: a list such as 0-1 is wanted; without the key a broker has all")
+		}
+		l.Cores = *c
+	}
+	if err := l.Validate(); err != nil {
+		return fmt.Errorf("[broker] %w", err)
+	}
+	return nil
 }
 
 func (l linkTable) build(t *Testbed) error {

@@ -96,6 +96,25 @@ func TestTestbedFiles(t *testing.T) {
 	}
 }
 
+// What every broker is to have, in the file's own units.
+func TestTestbedLimits(t *testing.T) {
+	tb, err := parseTestbed("my.toml", []byte("kind = \"local\"\n[broker]\ncores = \"0,2-3\"\nmemory = \"1.5GiB\"\n"))
+	if want := (host.Limits{Cores: "0,2-3", MemoryBytes: 3 << 29}); err != nil || tb.BrokerLimits != want {
+		t.Errorf("limits %+v, %v", tb.BrokerLimits, err)
+	}
+	for want, text := range map[string]string{
+		"only for the broker host": "[client]\ncores = \"0\"",
+		"[broker] memory":          "[broker]\nmemory = \"16\"",
+		"64MiB":                    "[broker]\nmemory = \"16kB\"",
+		`cores "0-"`:               "[broker]\ncores = \"0-\"",
+		"[broker] cores: a list":   "[broker]\ncores = \"\"",
+	} {
+		if _, err := parseTestbed("my.toml", []byte("kind = \"local\"\n"+text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}
+
 func TestTestbedFaultsAreNamed(t *testing.T) {
 	const ssh = "kind = \"ssh\"\n[client]\nssh = \"a\"\naddress = \"10.1.1.1\"\n[broker]\nssh = \"b\"\naddress = \"10.1.1.2\"\n"
 	for _, c := range []struct {

@@ -103,6 +103,7 @@ func sameRun(w *resultfile.Writer, now resultfile.Run, sel scenario.Selection) e
 		{"processor of the broker host", was.Testbed.BrokerHost.Fact("processor"), now.Testbed.BrokerHost.Fact("processor")},
 		{"RAID below the broker host's data", was.Testbed.BrokerHost.Fact("RAID"), now.Testbed.BrokerHost.Fact("RAID")},
 		{"link", was.Testbed.LinkNote, now.Testbed.LinkNote},
+		{"limit of each broker", limitsText(was.Testbed.BrokerLimits), limitsText(now.Testbed.BrokerLimits)},
 	} {
 		if pair.was != pair.now {
 			return fmt.Errorf("the %s was %q and is %q", pair.what, pair.was, pair.now)

@@ -167,6 +167,10 @@ func runRun(ctx context.Context, args []string, std stdio) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeHosts()) }()
 	plan.Client, plan.Broker = client, broker
+	held, err := limitBrokers(ctx, tb, &plan, std)
+	if err != nil {
+		return err
+	}
 	if err := plan.Check(ctx); err != nil {
 		return err
 	}
@@ -174,7 +178,7 @@ func runRun(ctx context.Context, args []string, std stdio) (err error) {
 	if err != nil {
 		return err
 	}
-	run.Testbed.RAID10 = *f.raid10
+	run.Testbed.RAID10, run.Testbed.BrokerLimits = *f.raid10, held
 	if plan.Results, err = f.results(earlier, run, sel); err != nil {
 		return err
 	}
