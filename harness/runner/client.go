@@ -110,6 +110,12 @@ func (c *client) work(ctx context.Context) error {
 	switch {
 	case c.spec.Fill:
 		work = c.fill
+	case c.spec.Work == resultfile.Rebalance:
+		return c.rebalance(ctx)
+	case c.spec.Work == resultfile.Crash:
+		work = c.crash
+	case c.spec.Stock != nil:
+		work = c.takeStock
 	case c.spec.Work == resultfile.Stream:
 		return c.connections(ctx, nil, 2, c.stream)
 	case c.spec.Work == resultfile.Consume && len(c.spec.Queues) > 1:

@@ -26,7 +26,11 @@ const (
 func (p *Plan) storedBytes(g group) int64 {
 	s, sys := g.main.scenario, g.main.system
 	messages := p.expectedFill(g.main) + sys.WarmUp
-	if s.Work != resultfile.Consume {
+	switch s.Work {
+	case resultfile.Consume:
+	case resultfile.Crash:
+		messages += p.crashMessages(s, sys)
+	default:
 		messages += p.expectedMessages(s, sys)
 	}
 	return messages * sys.StoredBytes * 11 / 10

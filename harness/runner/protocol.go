@@ -62,6 +62,8 @@ type Spec struct {
 	Measured bool `json:"measured"`
 
 	Stream *StreamSpec `json:"stream,omitempty"` // of work = stream alone
+	Stock  *StockSpec  `json:"stock,omitempty"`  // of what comes after a crash
+	Group  *GroupSpec  `json:"group,omitempty"`  // of work = rebalance alone
 
 	WarmUpQueue    string `json:"warm_up_queue,omitempty"`
 	WarmUpMessages int64  `json:"warm_up_messages,omitempty"`
@@ -92,6 +94,12 @@ func (s Spec) check() error {
 	}
 	if (s.Work == resultfile.Stream) != (s.Stream != nil) || s.Stream != nil && !(s.Stream.Rate > 0 && s.Stream.Rate <= maxRate) {
 		return fmt.Errorf("work %q, stream %+v: a planned rate belongs to every stream, and to no other work", s.Work, s.Stream)
+	}
+	if s.Stock != nil && (s.Work != resultfile.Consume || s.Measured || s.Stock.Promised < 0) {
+		return fmt.Errorf("work %q, measured %v, stock %+v: taking stock is an unmeasured consume", s.Work, s.Measured, s.Stock)
+	}
+	if (s.Work == resultfile.Rebalance) != (s.Group != nil) || s.Group != nil && s.Group.Consumers < 2 {
+		return fmt.Errorf("work %q, group %+v: a group of at least 2 consumers belongs to every rebalance, and to no other work", s.Work, s.Group)
 	}
 	if s.WarmUpMessages > 0 && (s.WarmUpQueue == "" || s.WarmUpQueue == s.Queue) {
 		return fmt.Errorf("warm-up queue %q: another name than the measured one's is wanted", s.WarmUpQueue)
@@ -145,6 +153,14 @@ type Result struct {
 	Queues []string `json:"queues,omitempty"`
 	// Measures go into those of the attempt.
 	Measures map[string]float64 `json:"measures,omitempty"`
+
+	// Promised is how many of the messages sent before a crash the server had
+	// confirmed, and Ended why no more were sent.
+	Promised int64  `json:"promised,omitempty"`
+	Ended    string `json:"ended,omitempty"`
+	// LostPromised is how many of them taking stock has not found.
+	LostPromised int64                   `json:"lost_promised,omitempty"`
+	Group        *driver.RebalanceResult `json:"group,omitempty"` // of a rebalance
 
 	Cut     bool     `json:"cut"` // held to the cap
 	Blocked []string `json:"blocked,omitempty"`

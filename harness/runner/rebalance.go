@@ -3,9 +3,131 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+
+	"kafkalab/harness/driver"
+	"kafkalab/results/resultfile"
 )
 
-// rebalanceGroup has the consumers of a group join and leave.
+// rebalanceGroup has the consumers of a group join and leave while messages are
+// sent, and puts on record how the group settles and what it repeats.
 func (r *run) rebalanceGroup(ctx context.Context, g group) error {
-	return errors.New("rebalanceGroup: not here")
+	t, err := r.begin(g.main, g.repetition)
+	if err != nil {
+		return err
+	}
+	r.look(ctx, t)
+	s := &session{run: r, runID: rand.Uint64()}
+	if s.start(ctx, t) {
+		s.client(ctx, t, s.rebalanceSpec(t))
+	}
+	if err := s.stop(ctx, t); err != nil {
+		r.note(t, "cleaning up: %v", err)
+	}
+	r.decideRebalance(t)
+	return r.put(t)
+}
+
+// rebalanceSpec says what the client has to do that runs a group.
+func (s *session) rebalanceSpec(t *trial) Spec {
+	spec := s.spec(t)
+	spec.Work, spec.Measured = resultfile.Rebalance, true
+	spec.Messages = s.Selection.MessagesOf(t.scenario, t.system)
+	spec.Group = &GroupSpec{Consumers: t.system.Consumers, Seed: s.Seed + int64(t.attempt.Repetition)}
+	return spec
+}
+
+// decideRebalance settles the outcome. Repeats are what was to be found out;
+// a message that was lost or damaged is a fault.
+func (r *run) decideRebalance(t *trial) {
+	at := &t.attempt
+	at.Outcome, at.Reason = t.alone()
+	if t.result == nil || t.result.Group == nil {
+		return
+	}
+	g := t.result.Group
+	at.Lost, at.Doubled, at.Damaged = g.Lost, g.RepeatsClean+g.RepeatsUnclean, g.Damaged
+	at.Verified = at.Outcome == resultfile.Valid
+	t.measure("rebalance_partitions", float64(g.Partitions))
+	if len(g.Settles) > 0 {
+		t.measure("settle_median_seconds", median(g.Settles))
+		t.measure("settle_max_seconds", slices.Max(g.Settles))
+	}
+	if len(g.Tries) > 0 {
+		t.measure("tries_max", float64(slices.Max(g.Tries)))
+	}
+	if len(g.KillSettles) > 0 {
+		t.measure("settle_after_kill_seconds", slices.Max(g.KillSettles))
+	}
+	if g.QuietSeconds > 0 {
+		t.measure("quiet_requests_per_second", float64(g.QuietRequests)/g.QuietSeconds)
+		t.measure("quiet_commits_per_second", float64(g.QuietCommits)/g.QuietSeconds)
+		t.measure("quiet_proofs_per_second", float64(g.QuietProofs)/g.QuietSeconds)
+	}
+	if at.Outcome == resultfile.Valid {
+		t.measure("repeats_clean", float64(g.RepeatsClean))
+		t.measure("repeats_unclean", float64(g.RepeatsUnclean))
+		t.measure("repeats_bound", float64(g.Uncommitted))
+	}
+	if g.Lost > 0 || g.Damaged > 0 {
+		t.degrade(resultfile.Invalid, "contents: of %d messages sent, %d reached no consumer of the group, and %d came damaged", g.Sent, g.Lost, g.Damaged)
+	}
+}
+
+// median is the one in the middle, of an even number the mean of both.
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// GroupSpec is what a client is told that runs a group of consumers.
+type GroupSpec struct {
+	Consumers int   `json:"consumers"`
+	Seed      int64 `json:"seed"`
+}
+
+// rebalance has the driver run the group.
+func (c *client) rebalance(ctx context.Context) error {
+	grouper, ok := c.driver.(driver.Grouper)
+	if !ok {
+		return fmt.Errorf("%s has no groups of consumers that share partitions", c.driver.Name())
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	recorder, err := c.newRecorder()
+	if err != nil {
+		return err
+	}
+	if err := c.phase(ctx, Measure); err != nil {
+		return err
+	}
+	processor := processorSeconds()
+	recorder.Start()
+	consumed := int64(0)
+	result, err := grouper.Rebalance(ctx, c.spec.Target, c.spec.Options, driver.RebalancePlan{
+		RunID: c.spec.RunID, PayloadBytes: c.spec.PayloadBytes, Messages: c.spec.Messages,
+		Consumers: c.spec.Group.Consumers, Seed: c.spec.Group.Seed,
+		Helper: []string{program, "client", "--helper", c.driver.Name()}, Stall: c.spec.Stall,
+		Moved: func(n int64) {
+			recorder.Add(n - consumed)
+			recorder.Arrived(n)
+			consumed = n
+			c.moved.Add(1)
+		},
+	})
+	end := recorder.Stop()
+	c.result.CPUSeconds = processorSeconds() - processor
+	c.result.Group = &result
+	c.result.Sent, c.result.ClientSeconds = result.Sent, end.Seconds
+	c.result.Messages, c.result.Seconds = result.Consumed, end.Seconds
+	if err != nil {
+		return errors.Join(err, ctx.Err())
+	}
+	return c.phase(ctx, Verify)
 }
