@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"sort"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -17,12 +15,16 @@ import (
 
 // SamplerConfig says what a [Sampler] looks at.
 type SamplerConfig struct {
-	PIDs   []int  // processes whose processor time is added up; may be empty
+	PIDs   []int  // processes whose use of the machine is added up; may be empty
 	Device string // network device; empty: the network is not counted
 	// DiskPath is a folder on the disk to count; empty: the disk is not
 	// counted. Where its file system has no disk of its own (overlay, btrfs,
 	// tmpfs), all disks of the machine are added up.
 	DiskPath string
+	// MetricsURL is a page of metrics for Prometheus of a program written in Go,
+	// which is asked, once a second at most, for the processor time of its
+	// garbage collection; empty: that is not known.
+	MetricsURL string
 }
 
 // Sampler reads the resources of the machine, and of the network namespace,
@@ -33,19 +35,20 @@ type Sampler struct {
 	cfg   SamplerConfig
 	start time.Time
 	base  resultfile.Sample // the counters when the sampler was made
-	// processSeconds keeps the last value of each process, which stays when
-	// the process has ended.
-	processSeconds map[int]float64
+	// processes keeps the last counters of each process, which stay when the
+	// process has ended.
+	processes map[int]processCounters
+	metrics   *metricsPage // nil: none
 }
 
 // NewSampler returns a sampler whose counters begin at zero now. It refuses
-// processes, devices and folders that do not exist.
+// processes, devices, folders and pages of metrics that do not exist.
 func NewSampler(cfg SamplerConfig) (*Sampler, error) {
 	proc, err := procfs.NewDefaultFS()
 	if err != nil {
 		return nil, fmt.Errorf("host sampler: %w", err)
 	}
-	s := &Sampler{proc: proc, cfg: cfg, start: time.Now(), processSeconds: map[int]float64{}}
+	s := &Sampler{proc: proc, cfg: cfg, start: time.Now(), processes: map[int]processCounters{}}
 	for _, pid := range cfg.PIDs {
 		if _, err := proc.Proc(pid); err != nil {
 			return nil, fmt.Errorf("host sampler: no process %d", pid)
@@ -53,6 +56,11 @@ func NewSampler(cfg SamplerConfig) (*Sampler, error) {
 	}
 	if cfg.DiskPath != "" {
 		if s.disks, err = newDiskCounter(cfg.DiskPath); err != nil {
+			return nil, fmt.Errorf("host sampler: %w", err)
+		}
+	}
+	if cfg.MetricsURL != "" {
+		if s.metrics, err = newMetricsPage(cfg.MetricsURL); err != nil {
 			return nil, fmt.Errorf("host sampler: %w", err)
 		}
 	}
@@ -76,7 +84,23 @@ func (s *Sampler) Sample() (resultfile.Sample, error) {
 	now.NetTxBytes -= s.base.NetTxBytes
 	now.DiskReadBytes -= s.base.DiskReadBytes
 	now.DiskWriteBytes -= s.base.DiskWriteBytes
+	now.ProcessReadBytes -= s.base.ProcessReadBytes
+	now.ProcessWriteBytes -= s.base.ProcessWriteBytes
+	now.ProcessSyscalls -= s.base.ProcessSyscalls
+	now.GCSeconds -= s.base.GCSeconds
 	return now, nil
+}
+
+// Stamped is a sample with the moment at which its Seconds were 0, by the clock
+// of its host.
+type Stamped struct {
+	resultfile.Sample
+	StartedUnixNano int64
+}
+
+// Stamp says when the sampler began to count.
+func (s *Sampler) Stamp(sample resultfile.Sample) Stamped {
+	return Stamped{Sample: sample, StartedUnixNano: s.start.UnixNano()}
 }
 
 // Run calls emit with a sample at once, then every interval, and once more
@@ -106,6 +130,10 @@ func (s *Sampler) Run(ctx context.Context, interval time.Duration, emit func(res
 // read returns the raw counters, since the start of the machine or process.
 func (s *Sampler) read() (resultfile.Sample, error) {
 	var sample resultfile.Sample
+	// First, since it may take a moment that the others must not be old by.
+	if s.metrics != nil {
+		sample.GCSeconds = s.metrics.read(time.Now())
+	}
 	stat, err := s.proc.Stat()
 	if err != nil {
 		return sample, fmt.Errorf("host sampler: %w", err)
@@ -122,7 +150,7 @@ func (s *Sampler) read() (resultfile.Sample, error) {
 		return sample, errors.New("host sampler: /proc/meminfo has no MemAvailable: Linux 3.14 or later is wanted")
 	}
 	sample.MemoryFree = int64(*memory.MemAvailableBytes)
-	if sample.ProcessSeconds, err = s.readProcesses(); err != nil {
+	if err := s.readProcesses(&sample); err != nil {
 		return sample, err
 	}
 	if sample.NetRxBytes, sample.NetTxBytes, err = s.readDevice(); err != nil {
@@ -134,33 +162,6 @@ func (s *Sampler) read() (resultfile.Sample, error) {
 		}
 	}
 	return sample, nil
-}
-
-// readProcesses returns the processor time of all threads of the processes.
-func (s *Sampler) readProcesses() (seconds float64, err error) {
-	for _, pid := range s.cfg.PIDs {
-		if err := s.readProcess(pid); err != nil {
-			return 0, err
-		}
-		seconds += s.processSeconds[pid]
-	}
-	return seconds, nil
-}
-
-func (s *Sampler) readProcess(pid int) error {
-	p, err := s.proc.Proc(pid)
-	if err == nil {
-		var stat procfs.ProcStat
-		if stat, err = p.Stat(); err == nil {
-			// A number that was given to a new process would begin again.
-			s.processSeconds[pid] = max(s.processSeconds[pid], stat.CPUTime())
-			return nil
-		}
-	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-		return nil // ended
-	}
-	return fmt.Errorf("host sampler: process %d: %w", pid, err)
 }
 
 func (s *Sampler) readDevice() (rx, tx int64, err error) {

@@ -133,6 +133,27 @@ func TestAllDisksAreUsedWhereThereIsNoneOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestSamplerSeesWhatAProcessReadsWritesAndHolds(t *testing.T) {
+	f, err := os.Create(t.TempDir() + "/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s := newSampler(t, SamplerConfig{PIDs: []int{os.Getpid()}})
+	if _, err := f.Write(make([]byte, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, s, "memory and 100 calls", func(p resultfile.Sample) bool {
+		return p.ProcessResidentBytes > 1<<20 && p.ProcessSyscalls >= 100 // of the sampler itself
+	})
+	if onDisk(t, f.Name()) {
+		until(t, s, "1 MiB written by the process", func(p resultfile.Sample) bool { return p.ProcessWriteBytes >= 1<<20 })
+	}
+}
+
 // A broker that dies must not take the samples with it, nor its share of them.
 func TestAnEndedProcessKeepsItsTime(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "read x; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo; read x")
@@ -158,6 +179,9 @@ func TestAnEndedProcessKeepsItsTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if before.ProcessResidentBytes <= 0 || before.ProcessSyscalls <= 0 {
+		t.Errorf("before the end: %+v", before)
+	}
 	in.Close()
 	_ = cmd.Wait() // read fails at the end of its input
 	after, err := s.Sample()
@@ -166,6 +190,9 @@ func TestAnEndedProcessKeepsItsTime(t *testing.T) {
 	}
 	if before.ProcessSeconds <= 0 || after.ProcessSeconds < before.ProcessSeconds {
 		t.Errorf("processor time %v before and %v after the end", before.ProcessSeconds, after.ProcessSeconds)
+	}
+	if after.ProcessSyscalls < before.ProcessSyscalls || after.ProcessResidentBytes != 0 {
+		t.Errorf("calls %d before and %d after the end, which leaves %d bytes resident", before.ProcessSyscalls, after.ProcessSyscalls, after.ProcessResidentBytes)
 	}
 }
 
@@ -177,6 +204,7 @@ func TestSamplerRefuses(t *testing.T) {
 		"no such process": {SamplerConfig{PIDs: []int{1 << 30}}, "1073741824"},
 		"no such device":  {SamplerConfig{Device: "nosuch0"}, `no network device "nosuch0": there are`},
 		"no such folder":  {SamplerConfig{DiskPath: "/no/such"}, "/no/such"},
+		"no such page":    {SamplerConfig{MetricsURL: "http://127.0.0.1:1/metrics"}, "http://127.0.0.1:1/metrics"},
 	} {
 		if _, err := NewSampler(tt.cfg); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error %v, want one with %q", name, err, tt.want)

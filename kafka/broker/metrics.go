@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"regexp"
 	"sync"
 	"sync/atomic"
 
@@ -57,6 +58,15 @@ type topicMetrics struct {
 	messages, bytes atomic.Int64
 }
 
+// runtimeMetrics are shown of Go's runtime beside what the collector shows
+// anyway: the processor time that garbage collection takes, and how often it
+// runs. That it is little, since no messages are kept in the process, is what
+// NetDB'11 §3.1 says.
+var runtimeMetrics = []collectors.GoRuntimeMetricsRule{
+	{Matcher: regexp.MustCompile(`^/cpu/classes/(gc/.*|total:cpu-seconds)$`)},
+	{Matcher: regexp.MustCompile(`^/gc/cycles/.*`)},
+}
+
 func newMetrics(s *Server) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry(), logs: &s.opened, byTopic: make(map[string]*topicMetrics)}
 	counter := func(name, help string) prometheus.Counter {
@@ -101,7 +111,7 @@ func newMetrics(s *Server) *metrics {
 	m.timedOutConns = counter("connections_timed_out_total", "Connections closed because the peer stood still.")
 	m.conns = prometheus.NewGauge(prometheus.GaugeOpts{Name: "kafka_broker_connections", Help: "Connections open."})
 	m.registry.MustRegister(m.conns, &stateCollector{s}, &registrationCollector{s}, &durationCollector{m},
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(runtimeMetrics...)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

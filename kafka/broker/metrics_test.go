@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,6 +115,20 @@ func TestMetrics(t *testing.T) {
 	}
 	p.Close()
 	eventually(t, "the connection is counted off", func() bool { return metric(t, b, "kafka_broker_connections") == 0 })
+}
+
+// What garbage collection costs is a claim of NetDB'11 §3.1, and can be seen.
+func TestMetricsShowGarbageCollection(t *testing.T) {
+	b := kafkatest.Start(t, withMetrics)
+	const cycles, seconds = "go_gc_cycles_total_gc_cycles_total", "go_cpu_classes_gc_total_cpu_seconds_total"
+	before := metric(t, b, cycles)
+	runtime.GC()
+	if got := metric(t, b, cycles); before < 0 || got <= before {
+		t.Errorf("%s is %v before and %v after a collection", cycles, before, got)
+	}
+	if got := metric(t, b, seconds); got <= 0 {
+		t.Errorf("%s is %v after a collection, want more than 0", seconds, got)
+	}
 }
 
 // TestRequestDurations: each request that was handled is timed once, by its

@@ -14,7 +14,7 @@ import (
 )
 
 // sampleCommand is what the testbed starts on each host to sample it: JSON
-// lines of [resultfile.Sample] on standard output, the first at once.
+// lines of [measure.Stamped] on standard output, the first at once.
 func sampleCommand() command {
 	return command{name: "sample", summary: "sample this host's resources", hidden: true, run: runSample}
 }
@@ -23,9 +23,10 @@ func runSample(ctx context.Context, args []string, std stdio) error {
 	flags := pflag.NewFlagSet("sample", pflag.ContinueOnError)
 	flags.SetOutput(std.Err)
 	var cfg measure.SamplerConfig
-	flags.IntSliceVar(&cfg.PIDs, "pids", nil, "`processes` whose processor time is added up, by number, with commas between")
+	flags.IntSliceVar(&cfg.PIDs, "pids", nil, "`processes` whose use of the machine is added up, by number, with commas between")
 	flags.StringVar(&cfg.Device, "device", "", "network `device` to count; none: no network")
 	flags.StringVar(&cfg.DiskPath, "disk-path", "", "`folder` on the disk to count; none: no disk")
+	flags.StringVar(&cfg.MetricsURL, "metrics-url", "", "`page` of metrics for Prometheus of a Go program, for the time of its garbage collection; asked once a second at most; none: not known")
 	interval := flags.Duration("interval", 500*time.Millisecond, "time between two samples")
 	flags.Usage = func() {
 		fmt.Fprintf(std.Out, "testbed sample prints this host's resources as JSON lines until its standard input ends.\n\n%s\n"+
@@ -42,7 +43,7 @@ func runSample(ctx context.Context, args []string, std stdio) error {
 		return err
 	}
 	out := json.NewEncoder(std.Out)
-	return sampler.Run(untilEOF(ctx, std.In), *interval, func(s resultfile.Sample) error { return out.Encode(s) })
+	return sampler.Run(untilEOF(ctx, std.In), *interval, func(s resultfile.Sample) error { return out.Encode(sampler.Stamp(s)) })
 }
 
 // parseFlags parses the flags of a command that takes no arguments.
