@@ -26,14 +26,19 @@ type client struct {
 
 	mu      sync.Mutex
 	closed  bool
-	links   []*link            // of producers and consumers
+	links   []closer           // of producers and consumers
 	watches []*interrupt.Watch // of producers
-	ask     *link              // of Arrived; nil: to be dialled
+	asked   *link              // where questions go; nil: to be dialled
 
-	asking   sync.Mutex // one Arrived at a time; protects the rest
+	asking   sync.Mutex // one question at a time; protects the rest
 	answers  *stomp.Subscription
 	asker    string // distinguishes our questions from those of other clients
 	question int64
+}
+
+// closer is a connection that Close closes.
+type closer interface {
+	close(ctx context.Context) error
 }
 
 // Connect opens the connection that Arrived uses, so that a broker that is not
@@ -73,31 +78,42 @@ func (c *client) open(ctx context.Context, queue string, sender bool) (*link, er
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	closed := c.closed
-	if !closed {
-		c.links = append(c.links, l)
-	}
-	c.mu.Unlock()
-	if closed {
-		return nil, errors.Join(fmt.Errorf("activemq %s: %w", c.addr, errClosed), l.close(ctx))
+	if err := c.keep(l, nil); err != nil {
+		return nil, errors.Join(fmt.Errorf("activemq %s: %w", c.addr, err), l.close(ctx))
 	}
 	return l, nil
 }
 
-// Arrived returns how many messages the queue has ever taken, by its own
-// counter (enqueueCount). A queue that is not there has taken 0.
+// keep has Close close a connection and the watch over its calls, if it has
+// one, unless it has begun.
+func (c *client) keep(l closer, w *interrupt.Watch) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errClosed
+	}
+	c.links = append(c.links, l)
+	if w != nil {
+		c.watches = append(c.watches, w)
+	}
+	return nil
+}
+
+// Arrived returns how many messages the queue has taken since the broker was
+// started, by its own counter (enqueueCount), or how many it holds, if that is
+// more: after a restart. A queue that is not there has taken 0.
 func (c *client) Arrived(ctx context.Context, queue string) (int64, error) {
 	if err := checkQueue(queue); err != nil {
 		return 0, err
 	}
 	c.asking.Lock()
 	defer c.asking.Unlock()
-	n, err := c.enqueued(ctx, queue)
+	found, err := c.ask(ctx, queue)
 	if err != nil {
 		return 0, fmt.Errorf("activemq %s: asking for queue %s: %w", c.addr, queue, err)
 	}
-	return n, nil
+	s := found[queue]
+	return max(s.enqueued, s.size), nil
 }
 
 const (
@@ -108,57 +124,71 @@ const (
 	emptyMap = "{}"
 )
 
-func (c *client) enqueued(ctx context.Context, queue string) (int64, error) {
+// state is what the broker says of a queue.
+type state struct{ enqueued, size int64 }
+
+// ask asks for the queues of that name, in which * stands for any one part. The
+// asking lock is held.
+func (c *client) ask(ctx context.Context, pattern string) (map[string]state, error) {
 	l, err := c.askLink(ctx)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	if err := l.room(ctx); err != nil {
-		return 0, err
+		return nil, err
 	}
 	c.question++
 	id := c.asker + "-" + strconv.FormatInt(c.question, 10)
-	err = l.conn.Send(statistics+queue, "", nil,
+	err = l.conn.Send(statistics+pattern, "", nil,
 		stomp.SendOpt.Header("reply-to", "/queue/"+rawQueue), stomp.SendOpt.Header("correlation-id", id), stomp.SendOpt.Header(listEnd, "true"))
 	if err != nil {
-		return 0, l.sock.because(err)
+		return nil, l.sock.because(err)
 	}
-	for enqueued := int64(0); ; {
+	for found := map[string]state{}; ; {
 		m, err := l.next(ctx, c.answers)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		if m.Header.Get("correlation-id") != id {
 			continue // another client's, or one that was not waited for
 		}
 		if string(m.Body) == emptyMap {
-			return enqueued, nil
+			return found, nil
 		}
-		if enqueued, err = parseAnswer(string(m.Body), queue); err != nil {
-			return 0, err
+		queue, s, err := parseAnswer(string(m.Body))
+		if err != nil {
+			return nil, err
 		}
+		if len(found) > maxGroups {
+			return nil, fmt.Errorf("the broker has more than %d queues %s", maxGroups, pattern)
+		}
+		found[queue] = s
 	}
 }
 
-// parseAnswer finds the counter in a Java map's text: {name=value, …}.
-func parseAnswer(text, queue string) (int64, error) {
+// parseAnswer finds the name and the counters in a Java map's text:
+// {name=value, …}.
+func parseAnswer(text string) (queue string, s state, err error) {
 	values := map[string]string{}
 	for _, entry := range strings.Split(strings.Trim(text, "{}"), ", ") {
 		name, value, _ := strings.Cut(entry, "=")
 		values[name] = value
 	}
-	n, err := strconv.ParseInt(values["enqueueCount"], 10, 64)
-	if err != nil || n < 0 || values["destinationName"] != "queue://"+queue {
-		return 0, fmt.Errorf("the broker's statistics are not understood: %.500q", text)
+	queue, named := strings.CutPrefix(values["destinationName"], "queue://")
+	for name, n := range map[string]*int64{"enqueueCount": &s.enqueued, "size": &s.size} {
+		*n, err = strconv.ParseInt(values[name], 10, 64)
+		if err != nil || *n < 0 || !named {
+			return "", state{}, fmt.Errorf("the broker's statistics are not understood: %.500q", text)
+		}
 	}
-	return n, nil
+	return queue, s, nil
 }
 
 // askLink returns the connection that Arrived uses. The asking lock is held,
 // or nobody else knows the client yet.
 func (c *client) askLink(ctx context.Context) (*link, error) {
 	c.mu.Lock()
-	l, closed := c.ask, c.closed
+	l, closed := c.asked, c.closed
 	c.mu.Unlock()
 	if closed {
 		return nil, errClosed
@@ -181,7 +211,7 @@ func (c *client) askLink(ctx context.Context) (*link, error) {
 	}
 	c.mu.Lock()
 	closed = c.closed
-	c.ask = l
+	c.asked = l
 	c.mu.Unlock()
 	if closed {
 		return nil, errors.Join(errClosed, l.close(ctx))
@@ -195,8 +225,8 @@ func (c *client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
 	links := slices.Clone(c.links)
-	if c.ask != nil {
-		links = append(links, c.ask)
+	if c.asked != nil {
+		links = append(links, c.asked)
 	}
 	watches := slices.Clone(c.watches)
 	c.mu.Unlock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"net"
 	"strings"
 	"sync"
@@ -18,8 +17,8 @@ import (
 	"kafkalab/harness/driver"
 )
 
-// fakeBroker accepts two connections. The first is the one of Arrived, and gets
-// receipts; the second is given to serve after its CONNECT.
+// fakeBroker accepts two connections. The first is the one of questions, and is
+// told of no queue; the second is given to serve after its CONNECT.
 func fakeBroker(t *testing.T, serve func(c net.Conn, r *frame.Reader, w *frame.Writer)) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -42,7 +41,7 @@ func fakeBroker(t *testing.T, serve func(c net.Conn, r *frame.Reader, w *frame.W
 			}
 			serve := serve
 			if i == 0 {
-				serve = func(_ net.Conn, r *frame.Reader, w *frame.Writer) { readFrames(r, w, math.MaxInt) }
+				serve = func(_ net.Conn, r *frame.Reader, w *frame.Writer) { answerNothing(r, w) }
 			}
 			wg.Go(func() {
 				serve(c, r, w)
@@ -55,6 +54,34 @@ func fakeBroker(t *testing.T, serve func(c net.Conn, r *frame.Reader, w *frame.W
 		wg.Wait()
 	})
 	return l.Addr().String()
+}
+
+// answerNothing gives receipts, and to each question the empty answer.
+func answerNothing(r *frame.Reader, w *frame.Writer) {
+	subscription := ""
+	for {
+		f, err := r.Read()
+		if err != nil {
+			return
+		}
+		if f == nil {
+			continue
+		}
+		if f.Command == frame.SUBSCRIBE {
+			subscription = f.Header.Get(frame.Id)
+		}
+		if id := f.Header.Get("correlation-id"); id != "" {
+			answer := frame.New(frame.MESSAGE, frame.Subscription, subscription, frame.MessageId, "1", frame.Destination, "/topic/x", "correlation-id", id)
+			answer.Body = []byte("{}")
+			err = w.Write(answer)
+		}
+		if receipt := f.Header.Get(frame.Receipt); err == nil && receipt != "" {
+			err = w.Write(frame.New(frame.RECEIPT, frame.ReceiptId, receipt))
+		}
+		if err != nil {
+			return
+		}
+	}
 }
 
 // readFrames reads n frames and answers those that ask for a receipt.
@@ -120,7 +147,7 @@ func TestB25BrokerEndsConnection(t *testing.T) {
 			waitStill(&sent) // until all buffers are full
 		}},
 	} {
-		for _, o := range []driver.Options{{}, {"socket": "plain"}, {"receipt": "every"}} {
+		for _, o := range []driver.Options{{}, {"socket": "plain"}, {"receipt": "every"}, {"receipt": "bulk", "window": "100000"}} {
 			t.Run(test.name+"/"+o["socket"]+o["receipt"], func(t *testing.T) {
 				addr := fakeBroker(t, test.serve)
 				c, err := activemq.New().Connect(t.Context(), driver.Target{Addr: addr}, o)

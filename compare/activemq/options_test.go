@@ -12,18 +12,27 @@ func TestOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if opt.receipts || !opt.coalesced || opt.clientAck || opt.prefetch != 1000 || opt.sync != "never" {
+	if opt.receipt != "none" || !opt.coalesced || opt.clientAck || opt.prefetch != 1000 || opt.Sync != "never" || opt.indexing() != "" {
 		t.Errorf("the defaults are %+v", opt)
 	}
 	opt, err = readOptions(driver.Options{"ack": "client", "prefetch": "10"})
 	if err != nil || opt.ackEvery != 2 {
 		t.Errorf("with a small prefetch: ack-every %d, %v", opt.ackEvery, err)
 	}
+	opt, err = readOptions(driver.Options{"receipt": "bulk", "window": "10", "index-async": "true"})
+	if err != nil || opt.receiptEvery != 3 || opt.indexing() != "enableIndexWriteAsync true for false; " {
+		t.Errorf("bulk: %+v, %v", opt, err)
+	}
+	if opt, err = readOptions(driver.Options{"receipt": "bulk", "sync": "always"}); err != nil || opt.receiptEvery != 1 {
+		t.Errorf("bulk, with the disk: %+v, %v", opt, err)
+	}
 	for _, test := range []struct {
 		o    driver.Options
 		want string
 	}{
 		{driver.Options{"receipt": "some"}, `receipt = "some"`},
+		{driver.Options{"receipt": "every", "window": "10"}, "window does nothing without receipt = bulk"},
+		{driver.Options{"index-async": "yes"}, `index-async = "yes"`},
 		{driver.Options{"ack-every": "10"}, "ack-every does nothing without ack = client"},
 		{driver.Options{"ack": "client", "ack-every": "500"}, "ack-every = 500: with prefetch = 1000 the broker stalls above 250"},
 		{driver.Options{"heap-mb": "512"}, "memory-mb = 512"},
@@ -36,14 +45,14 @@ func TestOptions(t *testing.T) {
 }
 
 func TestParseAnswer(t *testing.T) {
-	n, err := parseAnswer("{size=5, brokerId=ID:a-1:1, destinationName=queue://q.1, enqueueCount=123456789012}", "q.1")
-	if n != 123456789012 || err != nil {
-		t.Errorf("%d, %v", n, err)
+	queue, got, err := parseAnswer("{size=5, brokerId=ID:a-1:1, destinationName=queue://q.1, enqueueCount=123456789012}")
+	if want := (state{enqueued: 123456789012, size: 5}); queue != "q.1" || got != want || err != nil {
+		t.Errorf("%q, %+v, %v", queue, got, err)
 	}
-	for _, text := range []string{"", "{", "{enqueueCount=5}", "{enqueueCount=-5, destinationName=queue://q.1}", "{enqueueCount=, destinationName=queue://q.1}",
-		"{enqueueCount=5, destinationName=queue://other}", strings.Repeat("x", 100_000)} {
-		if n, err := parseAnswer(text, "q.1"); err == nil || len(err.Error()) > 1000 {
-			t.Errorf("%.50q: %d, %v; a short error is wanted", text, n, err)
+	for _, text := range []string{"", "{", "{enqueueCount=5, size=1}", "{enqueueCount=-5, size=1, destinationName=queue://q.1}", "{enqueueCount=, size=1, destinationName=queue://q.1}",
+		"{enqueueCount=5, destinationName=queue://q.1}", "{enqueueCount=5, size=1, destinationName=topic://q.1}", strings.Repeat("x", 100_000)} {
+		if queue, n, err := parseAnswer(text); err == nil || len(err.Error()) > 1000 {
+			t.Errorf("%.50q: %q, %v, %v; a short error is wanted", text, queue, n, err)
 		}
 	}
 }

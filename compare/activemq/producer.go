@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/go-stomp/stomp/v3"
 	"github.com/go-stomp/stomp/v3/frame"
@@ -28,11 +29,26 @@ type producer struct {
 
 	sent      int64 // handed to the library
 	confirmed int64 // of them, covered by a receipt
+	promised  atomic.Int64
 }
 
 // Producer prepares sending to the queue, which the broker makes with the
 // first message.
 func (c *client) Producer(ctx context.Context, queue string) (driver.Producer, error) {
+	if err := checkQueue(queue); err != nil {
+		return nil, err
+	}
+	destination, err := c.destinationOf(ctx, queue)
+	if err != nil {
+		return nil, err
+	}
+	if c.opt.receipt == "bulk" {
+		p, err := c.bulk(ctx, queue, destination)
+		if err != nil {
+			return nil, err
+		}
+		return p, nil
+	}
 	l, err := c.open(ctx, queue, true)
 	if err != nil {
 		return nil, err
@@ -40,9 +56,9 @@ func (c *client) Producer(ctx context.Context, queue string) (driver.Producer, e
 	// Without the header a message is not stored.
 	p := &producer{
 		c: c, l: l, queue: queue, watch: interrupt.NewWatch(callGrace, l.sock.abort),
-		destination: "/queue/" + queue, options: []func(*frame.Frame) error{stomp.SendOpt.Header("persistent", "true")},
+		destination: destination, options: []func(*frame.Frame) error{stomp.SendOpt.Header("persistent", "true")},
 	}
-	if c.opt.receipts {
+	if c.opt.receipt == "every" {
 		p.options = append(p.options, stomp.SendOpt.Receipt)
 	}
 	c.mu.Lock()
@@ -64,7 +80,7 @@ func (p *producer) Send(ctx context.Context, payload []byte) error {
 	// The library keeps the body until its writer comes to it.
 	body := bytes.Clone(payload)
 	send := func() error { return p.l.conn.Send(p.destination, "", body, p.options...) }
-	if !p.c.opt.receipts {
+	if p.c.opt.receipt == "none" {
 		if err := send(); err != nil {
 			return p.fail(ctx, "sending", err)
 		}
@@ -76,8 +92,13 @@ func (p *producer) Send(ctx context.Context, payload []byte) error {
 	}
 	p.sent++
 	p.confirmed = p.sent
+	p.promised.Store(p.sent)
 	return nil
 }
+
+// Promised returns how many messages a receipt of their own has come for: with
+// receipt = none there is none. It may be called at any time.
+func (p *producer) Promised() int64 { return p.promised.Load() }
 
 // Flush returns when the broker has taken all messages: it handles the frames
 // of a connection in their order, and gives a receipt for the last.

@@ -48,12 +48,12 @@ func escape(s string) (string, error) {
 
 // files are the values of the configuration files.
 type files struct {
-	Dir, Addr, Log, Sync string
-	MemoryMB             int
-	KeepsOrder           bool
-	RawQueue, TextTopic  string
+	Dir, Addr, Log      string
+	Options             options
+	RawQueue, TextTopic string
 }
 
+// Start starts a fresh broker.
 func (d *Driver) Start(ctx context.Context, h host.Host, dir string, o driver.Options) (driver.Server, error) {
 	opt, err := readOptions(o)
 	if err != nil {
@@ -64,12 +64,33 @@ func (d *Driver) Start(ctx context.Context, h host.Host, dir string, o driver.Op
 		return nil, err
 	}
 	f := files{
-		Dir: dir, Addr: net.JoinHostPort(h.Addr(), strconv.Itoa(port)), Log: path.Join(dir, "log", "activemq.log"), Sync: opt.sync,
-		MemoryMB: opt.memoryMB, KeepsOrder: opt.keepsOrder, RawQueue: rawQueue, TextTopic: textTopic,
+		Dir: dir, Addr: net.JoinHostPort(h.Addr(), strconv.Itoa(port)), Log: path.Join(dir, "log", "activemq.log"),
+		Options: opt, RawQueue: rawQueue, TextTopic: textTopic,
 	}
 	if err := f.write(ctx, h); err != nil {
 		return nil, err
 	}
+	return launch.StartServer(ctx, launch.ServerConfig{
+		Target:   driver.Target{Addr: f.Addr},
+		StoreDir: path.Join(dir, "data"),
+		Logs:     []string{f.Log},
+		Parts:    storeParts,
+		Start:    func(ctx context.Context) ([]host.Process, error) { return startBroker(ctx, h, dir, port, opt) },
+	})
+}
+
+// storeParts are KahaDB's files. The journal holds messages and all that
+// happens to them; the index is a B-tree beside it with a log of its own. The
+// rest is locks and room for messages that are not persistent.
+var storeParts = []driver.StorePart{
+	{Name: "journal", Globs: []string{"kahadb/db-*.log"}},
+	{Name: "index", Globs: []string{"kahadb/db.data", "kahadb/db.redo", "kahadb/db.free"}},
+	{Name: "metadata", Globs: []string{"kahadb/lock"}},
+}
+
+// startBroker starts the program over what is in dir, and waits until it takes
+// requests.
+func startBroker(ctx context.Context, h host.Host, dir string, port int, opt options) ([]host.Process, error) {
 	p, err := launch.Start(ctx, h, host.Command{Name: "activemq", Args: command(dir, opt), Dir: dir}, port, "Connector stomp started")
 	if err != nil {
 		return nil, err
@@ -80,7 +101,7 @@ func (d *Driver) Start(ctx context.Context, h host.Host, dir string, o driver.Op
 	if err != nil {
 		return nil, errors.Join(err, p.Stop(ctx, 0))
 	}
-	return launch.NewServer(driver.Target{Addr: f.Addr}, path.Join(dir, "data"), []string{f.Log}, p.Process), nil
+	return []host.Process{p.Process}, nil
 }
 
 // command is Java itself, so that the process is the broker: the package's

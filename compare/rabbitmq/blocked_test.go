@@ -60,7 +60,7 @@ func TestB24Blocked(t *testing.T) {
 	defer s.Stop(context.Background())
 	rabbitmqctl(t, s, "set_vm_memory_high_watermark", "0.00001")
 
-	for _, o := range []driver.Options{{}, {"socket": "plain"}, {"acks": "confirms", "window": "10"}} {
+	for _, o := range []driver.Options{{}, {"socket": "plain"}, {"confirms": "bulk", "window": "10"}} {
 		before := goleak.IgnoreCurrent()
 		c, err := d.Connect(t.Context(), s.Target(), o)
 		if err != nil {
@@ -89,7 +89,7 @@ func TestB24Blocked(t *testing.T) {
 			t.Fatalf("%v: Close hangs", o)
 		}
 		// Without confirms, Send has given the connection up already.
-		if o["acks"] == "confirms" && err == nil {
+		if o["confirms"] == "bulk" && err == nil {
 			t.Errorf("%v: Close does not say that the connection was given up", o)
 		}
 		goleak.VerifyNone(t, before)

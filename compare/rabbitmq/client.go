@@ -50,7 +50,7 @@ func (d *Driver) Connect(ctx context.Context, target driver.Target, o driver.Opt
 }
 
 // open dials a connection for a producer or a consumer and opens a channel on
-// which the queue has been declared.
+// which the queue has been declared, unless it is "".
 func (c *client) open(ctx context.Context, queue string) (*link, *amqp.Channel, *reason, error) {
 	l, err := dial(ctx, c.addr, c.opt.coalesced, c.noteBlocked)
 	if err != nil {
@@ -77,8 +77,10 @@ func declare(l *link, queue string, opt options) (*amqp.Channel, *reason, error)
 		return nil, nil, l.because(err)
 	}
 	const durable, autoDelete, exclusive, noWait = true, false, false, false
-	if _, err := ch.QueueDeclare(queue, durable, autoDelete, exclusive, noWait, opt.arguments()); err != nil {
-		return nil, nil, l.because(err)
+	if queue != "" {
+		if _, err := ch.QueueDeclare(queue, durable, autoDelete, exclusive, noWait, opt.arguments()); err != nil {
+			return nil, nil, l.because(err)
+		}
 	}
 	return ch, l.follow(ch.NotifyClose(make(chan *amqp.Error, 1))), nil
 }
@@ -113,7 +115,9 @@ func (c *client) BlockedReasons() []string {
 }
 
 // Arrived returns how many messages are ready in the queue: taken by the
-// server, and not sent to a consumer yet. A queue that is not there holds 0.
+// server, and not sent to a consumer yet; of a stream, all that it holds, as
+// the server counted them at most countEvery ago. A queue that is not there
+// holds 0.
 func (c *client) Arrived(ctx context.Context, queue string) (int64, error) {
 	c.asking.Lock()
 	defer c.asking.Unlock()

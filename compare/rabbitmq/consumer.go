@@ -51,7 +51,7 @@ func (r *consumer) subscribe(ctx context.Context) error {
 		}
 	}
 	const exclusive, noLocal, noWait = false, false, false
-	deliveries, err := r.ch.Consume(r.queue, "", auto, exclusive, noLocal, noWait, nil)
+	deliveries, err := r.ch.Consume(r.queue, "", auto, exclusive, noLocal, noWait, r.c.opt.consuming())
 	r.deliveries = deliveries
 	return err
 }

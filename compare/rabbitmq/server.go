@@ -8,6 +8,7 @@ import (
 	"net"
 	"path"
 	"strconv"
+	"time"
 
 	"kafkalab/compare/internal/launch"
 	"kafkalab/harness/driver"
@@ -22,6 +23,7 @@ const serverProgram = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 // distribution and its name server on loopback.
 type ports struct{ amqp, dist, epmd int }
 
+// Start starts a fresh server with its name server.
 func (d *Driver) Start(ctx context.Context, h host.Host, dir string, o driver.Options) (driver.Server, error) {
 	opt, err := readOptions(o)
 	if err != nil {
@@ -36,8 +38,48 @@ func (d *Driver) Start(ctx context.Context, h host.Host, dir string, o driver.Op
 	if err := writeFiles(ctx, h, dir, p, opt); err != nil {
 		return nil, err
 	}
-	// The name server first, as a child: else the server starts one as a
-	// daemon, which would outlive it.
+	env := environment(dir, p)
+	return launch.StartServer(ctx, launch.ServerConfig{
+		Target:   driver.Target{Addr: net.JoinHostPort(h.Addr(), strconv.Itoa(p.amqp))},
+		StoreDir: path.Join(dir, "mnesia"),
+		Logs:     []string{path.Join(dir, "log", logFile)},
+		Parts:    storeParts,
+		Start:    func(ctx context.Context) ([]host.Process, error) { return startBoth(ctx, h, dir, p, env) },
+	})
+}
+
+// storeParts are the files of a node. A classic queue keeps a small message,
+// up to 4,095 bytes, in its index (queue_index_embed_msgs_below), the second
+// version of it beside that (.qs); larger ones are in the message store. The
+// rest is Mnesia's and the coordinators' own.
+var storeParts = []driver.StorePart{
+	{Name: "log", Globs: []string{
+		"*/msg_stores/vhosts/*/msg_store_*/*.rdq",
+		"*/msg_stores/vhosts/*/queues/*/*.qs",
+		"*/stream/*/*.segment",
+		"*/quorum/*/*/*.segment",
+	}},
+	{Name: "index", Globs: []string{
+		"*/msg_stores/vhosts/*/queues/*/*.idx",
+		"*/msg_stores/vhosts/*/queues/*/*.qi",
+		"*/stream/*/*.index",
+	}},
+	{Name: "journal", Globs: []string{
+		"*/msg_stores/vhosts/*/queues/*/journal.jif",
+		"*/quorum/*/*.wal",
+	}},
+	{Name: "metadata", Globs: []string{
+		"*/*.DCD", "*/*.DCL", "*/*.DAT", "*/*.LOG", "*/*.dets", "*/*_*",
+		"*/msg_stores/vhosts/*/.*", "*/msg_stores/vhosts/*/*.dets", "*/msg_stores/vhosts/*/queues/*/.queue_name",
+		"*/coordination/*/*", "*/coordination/*/*/*",
+		"*/quorum/*/*/config", "*/quorum/*/*.dets",
+	}},
+}
+
+// startBoth starts the name server and the server. The name server comes
+// first, as a child: else the server starts one as a daemon, which would
+// outlive it.
+func startBoth(ctx context.Context, h host.Host, dir string, p ports, env []string) ([]host.Process, error) {
 	epmd, err := launch.Start(ctx, h, host.Command{
 		Name: "epmd",
 		Args: []string{"epmd", "-address", "127.0.0.1", "-port", strconv.Itoa(p.epmd)},
@@ -46,24 +88,19 @@ func (d *Driver) Start(ctx context.Context, h host.Host, dir string, o driver.Op
 	if err != nil {
 		return nil, err
 	}
-	s, err := startServer(ctx, h, dir, p, epmd)
+	s, err := startServer(ctx, h, dir, p, env, epmd)
 	if err != nil {
 		return nil, errors.Join(err, epmd.Stop(ctx, 0))
 	}
-	return launch.NewServer(
-		driver.Target{Addr: net.JoinHostPort(h.Addr(), strconv.Itoa(p.amqp))},
-		path.Join(dir, "mnesia"),
-		[]string{path.Join(dir, "log", logFile)},
-		epmd.Process, s.Process,
-	), nil
+	return []host.Process{epmd.Process, s.Process}, nil
 }
 
 // startServer starts the server proper and waits until it takes requests.
-func startServer(ctx context.Context, h host.Host, dir string, p ports, epmd *launch.Program) (*launch.Program, error) {
+func startServer(ctx context.Context, h host.Host, dir string, p ports, env []string, epmd *launch.Program) (*launch.Program, error) {
 	s, err := launch.Start(ctx, h, host.Command{
 		Name: "rabbitmq-server",
 		Args: []string{serverProgram, "-noinput"},
-		Env:  environment(dir, p),
+		Env:  env,
 		Dir:  dir,
 	}, p.amqp, "Server startup complete")
 	if err != nil {
@@ -118,6 +155,12 @@ disk_free_limit.absolute = 500MB
 vm_memory_high_watermark.relative = %.2f
 `
 
+// countEvery is how often the server counts what its streams hold. Its own 5 s
+// would make what has arrived look older than it is.
+const countEvery = 50 * time.Millisecond
+
+const streamConfiguration = "[{rabbit, [{stream_tick_interval, %d}]}].\n"
+
 func writeFiles(ctx context.Context, h host.Host, dir string, p ports, opt options) error {
 	for _, sub := range []string{"home", "mnesia", "log", "plug", "gen"} {
 		if err := h.MkdirAll(ctx, path.Join(dir, sub)); err != nil {
@@ -128,6 +171,12 @@ func writeFiles(ctx context.Context, h host.Host, dir string, p ports, opt optio
 	conf := fmt.Sprintf(configuration, addr, logFile, float64(opt.memory)/100)
 	if err := h.WriteFile(ctx, path.Join(dir, "rabbitmq.conf"), []byte(conf), 0o644); err != nil {
 		return err
+	}
+	if opt.stream() {
+		text := fmt.Sprintf(streamConfiguration, countEvery.Milliseconds())
+		if err := h.WriteFile(ctx, path.Join(dir, "advanced.config"), []byte(text), 0o644); err != nil {
+			return err
+		}
 	}
 	return h.WriteFile(ctx, path.Join(dir, "enabled_plugins"), []byte("[].\n"), 0o644)
 }

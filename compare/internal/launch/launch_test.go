@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -113,49 +112,6 @@ func TestTail(t *testing.T) {
 	got := strings.TrimPrefix(w.tail(), "its last output: ")
 	if n := utf8.RuneCountInString(got); n != tailRunes || !strings.HasSuffix(got, "éé") || !utf8.ValidString(got) {
 		t.Errorf("the tail of one long line has %d characters: %q", n, got)
-	}
-}
-
-// When one program of a server dies, Died is closed and the others are ended.
-func TestServerDies(t *testing.T) {
-	h := openHost(t)
-	a, b := shell(t, h, "a", `exec sleep 100`, ""), shell(t, h, "b", `exec sleep 100`, "")
-	s := NewServer(driver.Target{Addr: "x:1"}, "/store", []string{"/log"}, a.Process, b.Process)
-	if p := s.Processes(); len(p) != 2 || p[0] != b.Process || p[1] != a.Process {
-		t.Error("the last started is not the first listed")
-	}
-	if err := a.Signal(t.Context(), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	for _, done := range []<-chan struct{}{s.Died(), b.Done()} {
-		select {
-		case <-done:
-		case <-time.After(30 * time.Second):
-			t.Fatal("the server goes on")
-		}
-	}
-	for range 2 {
-		if err := s.Stop(deadline(t, 30*time.Second)); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// Stop ends programs that do not want to, in the end.
-func TestServerStop(t *testing.T) {
-	h := openHost(t)
-	p := shell(t, h, "stubborn", `trap "" TERM; echo ready; while :; do sleep 0.1; done`, "ready")
-	if err := p.WaitReady(deadline(t, 30*time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	s := NewServer(driver.Target{}, "", nil, p.Process)
-	if err := s.Stop(deadline(t, 100*time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-s.Died():
-		t.Error("a stopped server is said to have died")
-	default:
 	}
 }
 

@@ -19,9 +19,14 @@ type Config struct {
 	// ClientOptions are further ones for the client half, each tried against
 	// the same server.
 	ClientOptions []driver.Options
+	// LargeOptions are those of a client for payloads of 1 MiB; nil: Options.
+	LargeOptions driver.Options
+	// NoTail says that a consumer cannot wait at an empty queue: the driver is
+	// for backlogs only.
+	NoTail bool
 	// Messages is how many are sent and received with each; 0 means 5,000.
 	Messages int
-	// PayloadBytes is the size of each, at least 16; 0 means 200, as in the
+	// PayloadBytes is the size of each, at least 8; 0 means 200, as in the
 	// paper.
 	PayloadBytes int
 	// BinDir is the folder with the project's programs, for drivers that start

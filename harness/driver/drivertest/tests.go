@@ -90,8 +90,19 @@ func (c Config) work(t *testing.T) {
 	for i, o := range append([]driver.Options{c.Options}, c.ClientOptions...) {
 		t.Run(fmt.Sprint("Messages", i), func(t *testing.T) {
 			t.Logf("options %v", o)
-			c.messages(t, s, o, fmt.Sprint("q", i))
+			c.messages(t, s, o, fmt.Sprint("q", i), i == 0)
 		})
+		few := c // what is left to see needs no many
+		few.Messages = max(c.Messages/5, 1)
+		if !c.NoTail {
+			t.Run(fmt.Sprint("Tail", i), func(t *testing.T) { few.tail(t, s, o, fmt.Sprint("tail", i)) })
+		}
+		t.Run(fmt.Sprint("FanOut", i), func(t *testing.T) { few.fanOut(t, s, o, fmt.Sprint("fan", i)) })
+	}
+	if len(s.Processes()) > 0 { // not the null driver, which keeps nothing
+		t.Run("Sizes", func(t *testing.T) { c.sizes(t, s) })
+		t.Run("StoreParts", func(t *testing.T) { storeParts(t, s) })
+		t.Run("Restart", func(t *testing.T) { c.restart(t, h, s) })
 	}
 	select {
 	case <-s.Died():
@@ -142,8 +153,9 @@ func (c Config) server(t *testing.T, h *spy, s driver.Server) {
 	}
 }
 
-// messages: what is sent arrives, is counted, and is received as it was.
-func (c Config) messages(t *testing.T, s driver.Server, o driver.Options, queue string) {
+// messages: what is sent arrives, is counted, and is received as it was. What
+// no option changes is looked at the first time.
+func (c Config) messages(t *testing.T, s driver.Server, o driver.Options, queue string, first bool) {
 	cl := c.connect(t, s, o)
 	p, err := cl.Producer(timeout(t), queue)
 	if err != nil {
@@ -167,11 +179,18 @@ func (c Config) messages(t *testing.T, s driver.Server, o driver.Options, queue 
 		asked <- nil
 	}()
 	c.produce(t, p, c.Messages)
+	if promiser, ok := p.(driver.Promiser); ok {
+		if n := promiser.Promised(); n != 0 && n != int64(c.Messages) {
+			t.Errorf("%d messages of %d are promised after Flush; all, or none without acknowledgement, is wanted", n, c.Messages)
+		}
+	}
 	if err := <-asked; err != nil {
 		t.Fatal(err)
 	}
 	waitArrived(t, cl, queue, int64(c.Messages))
-	askBrokenOff(t, cl, queue, int64(c.Messages))
+	if first {
+		askBrokenOff(t, cl, queue, int64(c.Messages))
+	}
 
 	// Another client finds them, counts them, and receives them.
 	other := c.connect(t, s, o)
@@ -180,24 +199,8 @@ func (c Config) messages(t *testing.T, s driver.Server, o driver.Options, queue 
 	if err != nil {
 		t.Fatal(err)
 	}
-	stopped := errors.New("stopped by the test")
-	check := newChecker(c.PayloadBytes)
-	for ctx := timeout(t); check.next < c.Messages; {
-		err := r.Receive(ctx, func(p []byte) error {
-			if err := check.check(p); err != nil {
-				return err
-			}
-			if check.next == c.Messages {
-				return stopped
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, stopped) {
-			t.Fatalf("after %d messages: %v", check.next, err)
-		}
-		if check.next == c.Messages && !errors.Is(err, stopped) {
-			t.Fatalf("Receive returns %v, wanted the error of its handler", err)
-		}
+	if err := receive(timeout(t), r, c.Messages, c.PayloadBytes); err != nil {
+		t.Fatal(err)
 	}
 	// There are no more.
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
