@@ -52,6 +52,10 @@ func ratesOf(as []resultfile.Attempt) Summary { return summaryOf(as, rate) }
 
 func rate(a resultfile.Attempt) (float64, bool) { return a.MessagesPerSecond(), true }
 
+func dataRate(a resultfile.Attempt) (float64, bool) {
+	return float64(a.PayloadBytes) / a.Seconds, a.PayloadBytes > 0
+}
+
 // logRate is in bytes of the system's own message format a second.
 func logRate(a resultfile.Attempt) (float64, bool) {
 	return float64(a.StoredBytes) / a.Seconds, a.StoredBytes > 0
@@ -86,8 +90,25 @@ func residentBytes(a resultfile.Attempt) (float64, bool) {
 // diskWrites is what the broker's processes wrote, while it was measured.
 func diskWrites(a resultfile.Attempt) (float64, bool) { return float64(a.BrokerDiskWriteBytes), true }
 
+// gcShare is the part of the broker's processor time that went to garbage
+// collection.
+func gcShare(a resultfile.Attempt) (float64, bool) {
+	v, ok := a.Measures["broker_gc_seconds"]
+	return v / a.BrokerCPUSeconds, ok && a.BrokerCPUSeconds > 0
+}
+
 func formatBytes(a resultfile.Attempt) (float64, bool) {
 	return float64(a.StoredBytes) / float64(a.Messages), a.StoredBytes > 0
+}
+
+// payloadOf is the size of the payloads of a system, in bytes.
+func payloadOf(s resultfile.Scenario, system string) int {
+	for _, y := range s.Systems {
+		if y.ID == system && y.PayloadBytes > 0 {
+			return y.PayloadBytes
+		}
+	}
+	return s.PayloadBytes
 }
 
 // whyAbsent says in a few words why a system has no valid attempt.

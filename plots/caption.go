@@ -8,32 +8,97 @@ import (
 	"kafkalab/results/resultfile"
 )
 
-// caption says under a figure what must be known to judge it: where, with
-// what, how often, and from which run.
+// caption says under a figure of rates over data what must be known to judge
+// it: where, with what, how often, and from which run.
 func caption(r *resultfile.Result, s resultfile.Scenario, v view) []string {
-	run := r.Run
-	work := fmt.Sprintf("%s messages of %d bytes asked for in each repetition, %s.", number(float64(run.Messages)), s.PayloadBytes, plural(run.Repeat, "repetition"))
-	work += heldTo(run, s, v)
-	work += " Lines: rate in equal windows of data"
-	if run.Repeat > 1 {
-		work += ", median over the repetitions; bands: lowest to highest"
+	lines := " Lines: rate in equal windows of data"
+	if r.Run.Repeat > 1 {
+		lines += ", median over the repetitions; bands: lowest to highest"
 	}
 	if slices.ContainsFunc(s.Systems, func(y resultfile.System) bool { return y.Role == resultfile.RoleLimit }) {
-		work += "; dashed grey: median of the physical limit; thin grey: its course"
+		lines += "; dashed grey: median of the physical limit; thin grey: its course"
 	}
-	work += "."
+	return captionOf(r, s, v, lines+".")
+}
+
+// captionOf is the caption of a figure of any kind; lines says what is drawn,
+// with a space before it.
+func captionOf(r *resultfile.Result, s resultfile.Scenario, v view, lines string) []string {
+	run := r.Run
+	work := fmt.Sprintf("%s, %s.", amounts(run, s, v), plural(run.Repeat, "repetition"))
+	work += heldTo(run, s, v) + lines
 	if n, load := busyAttempts(r, s, v); n > 0 {
 		work += fmt.Sprintf(" The machine was busy with other work before %s (load %.1f at most).", plural(n, "attempt"), load)
 	}
-	out := []string{work, hostsLine(run.Testbed)}
-	if line := versionsLine(s, v); line != "" {
-		out = append(out, line)
+	out := []string{work}
+	for _, line := range []string{
+		boundsLine(r, s, v.shows), ceilingLine(r, s, v.shows), countsLine(r, s, v.shows), hostsLine(run.Testbed), versionsLine(s, v),
+	} {
+		if line != "" {
+			out = append(out, line)
+		}
 	}
 	out = append(out, fmt.Sprintf("Run %s of %s, commit %s.", run.Name, run.Started.UTC().Format("2 January 2006"), shortCommit(run.Commit)))
 	for i := range out {
 		out[i] = plain(out[i])
 	}
 	return out
+}
+
+// amounts says how many messages of which size an attempt is of; where the
+// systems differ, from the least to the most.
+func amounts(run resultfile.Run, s resultfile.Scenario, v view) string {
+	var messages, payloads []float64
+	for _, y := range s.Systems {
+		if !v.shows(y) {
+			continue
+		}
+		n := run.Messages
+		if y.Messages > 0 {
+			n = y.Messages
+		}
+		messages, payloads = append(messages, float64(n)), append(payloads, float64(payloadOf(s, y.ID)))
+	}
+	if len(messages) == 0 {
+		messages, payloads = []float64{float64(run.Messages)}, []float64{float64(s.PayloadBytes)}
+	}
+	fromTo := func(values []float64) string {
+		lo, hi := slices.Min(values), slices.Max(values)
+		if lo == hi {
+			return number(lo)
+		}
+		return number(lo) + " to " + number(hi)
+	}
+	return fmt.Sprintf("%s messages of %s bytes asked for in each repetition", fromTo(messages), fromTo(payloads))
+}
+
+// spreadText says what stands around a median, by the repetitions of the
+// systems shown: "95 % interval", "lowest to highest", or each where it can be.
+func spreadText(r *resultfile.Result, s resultfile.Scenario) string {
+	enough, few := 0, 0
+	for _, y := range s.Systems {
+		switch n := len(validAttempts(r, s, y)); {
+		case n >= intervalNeeds:
+			enough++
+		case n > 0:
+			few++
+		}
+	}
+	switch {
+	case enough > 0 && few > 0:
+		return fmt.Sprintf("95 %% interval, and of systems with fewer than %d repetitions the lowest to the highest", intervalNeeds)
+	case enough > 0:
+		return "95 % interval"
+	}
+	return fmt.Sprintf("lowest to highest, since fewer than %d repetitions are too few for an interval", intervalNeeds)
+}
+
+// emulatedMark is the label of figures that were not measured on two machines.
+func emulatedMark(t resultfile.Testbed) string {
+	if t.Emulated || t.Kind == "local" {
+		return "emulated"
+	}
+	return ""
 }
 
 // busyAttempts counts the drawn attempts that other work on the machine may
@@ -56,6 +121,9 @@ func busyAttempts(r *resultfile.Result, s resultfile.Scenario, v view) (n int, l
 // has arrived and all are verified it takes longer.
 func heldTo(run resultfile.Run, s resultfile.Scenario, v view) string {
 	if run.CapSeconds > 0 {
+		if s.Work == resultfile.Rebalance || s.Work == resultfile.Stream {
+			return "" // they last as long as they are planned to
+		}
 		verb := "sends"
 		if s.Work == resultfile.Consume {
 			verb = "consumes"

@@ -25,6 +25,7 @@ type figure struct {
 	absent   []absence
 	marks    []paper.Mark // the paper's own rates
 	caption  []string     // paragraphs
+	mark     string       // "emulated", at the head
 }
 
 // line is one system in a figure.
@@ -73,12 +74,12 @@ func newFigure(r *resultfile.Result, s resultfile.Scenario, v view) figure {
 			curves[y.ID] = append(curves[y.ID], newCurve(r.Points(a.ID), s.Work))
 		}
 		if y.Role != resultfile.RoleLimit { // a limit spans the axis, it does not set it
-			f.xMax = max(f.xMax, extent(curves[y.ID], s.PayloadBytes))
+			f.xMax = max(f.xMax, extent(curves[y.ID], payloadOf(s, y.ID)))
 		}
 	}
 	if f.xMax == 0 {
-		for _, c := range curves {
-			f.xMax = max(f.xMax, extent(c, s.PayloadBytes))
+		for id, c := range curves {
+			f.xMax = max(f.xMax, extent(c, payloadOf(s, id)))
 		}
 	}
 	for _, limits := range []bool{false, true} {
@@ -107,7 +108,8 @@ func newFigure(r *resultfile.Result, s resultfile.Scenario, v view) figure {
 // add enters a system as a line, or as absent.
 func (f *figure) add(r *resultfile.Result, s resultfile.Scenario, y resultfile.System, st style, curves []curve) {
 	rates := ratesOf(validAttempts(r, s, y))
-	bs := bands(curves, s.PayloadBytes, f.xMax)
+	payload := payloadOf(s, y.ID)
+	bs := bands(curves, payload, f.xMax)
 	if rates.N == 0 {
 		f.absent = append(f.absent, absence{label: plain(y.Label), reason: plain(whyAbsent(r, s, y)), style: st})
 		return
@@ -116,7 +118,7 @@ func (f *figure) add(r *resultfile.Result, s resultfile.Scenario, y resultfile.S
 	if tried := len(attempts(r, s, y)); tried > rates.N {
 		l.note = fmt.Sprintf("%d of %d attempts valid", rates.N, tried)
 	}
-	switch mb := extent(curves, s.PayloadBytes); {
+	switch mb := extent(curves, payload); {
 	case mb == 0:
 		l.note = join(l.note, "no line: its points hold no message")
 	case !l.limit && mb < 0.98*f.xMax:

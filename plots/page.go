@@ -27,7 +27,7 @@ func Page(r *resultfile.Result) ([]byte, error) {
 		s := run.Scenarios[i]
 		fmt.Fprintf(&b, "\n## %s\n\n", escape(t.Title))
 		for _, f := range figuresOf(r, s) {
-			fmt.Fprintf(&b, "![%s](%s.png)\n\n", escape(f.figure.title), f.name)
+			fmt.Fprintf(&b, "![%s](%s.png)\n\n", escape(f.chart.name()), f.name)
 		}
 		if err := t.write(&b, asMarkdown); err != nil {
 			return nil, err

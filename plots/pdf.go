@@ -21,14 +21,14 @@ import (
 // the whole process.
 var pdfDate sync.Mutex
 
-func renderPDF(w io.Writer, f figure, l layout, date time.Time) error {
+func renderPDF(w io.Writer, f chart, l layout, date time.Time) error {
 	pdfDate.Lock()
 	defer pdfDate.Unlock()
 	fpdf.SetDefaultCatalogSort(true)
 	fpdf.SetDefaultCreationDate(date.UTC())
 	fpdf.SetDefaultModificationDate(date.UTC())
 	c := &pdfCanvas{Canvas: vgpdf.New(vg.Points(pageWidth), l.height)}
-	drawFigure(draw.New(c), f, l)
+	drawChart(draw.New(c), f, l)
 	if c.err != nil {
 		return c.err
 	}

@@ -20,11 +20,11 @@ import (
 // out, which is made if need be; files of the same names are replaced. It
 // returns the paths of what it wrote, in order.
 //
-// Each scenario gives <scenario>.png, .svg and .pdf with the axis that fits
-// (logarithmic where systems differ by more than a factor of 20), the same
-// with the other axis as <scenario>-linear or <scenario>-log, and
-// <scenario>-extras where it has additions to the paper's figure. tables.md
-// holds the rest.
+// Each scenario gives <scenario>.png, .svg and .pdf. One whose chart is "over
+// data" has there the axis that fits (logarithmic where systems differ by more
+// than a factor of 20), the same with the other axis as <scenario>-linear or
+// <scenario>-log, and <scenario>-extras where it has additions to the paper's
+// figure. tables.md holds the rest.
 func Draw(r *resultfile.Result, out string) ([]string, error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func Draw(r *resultfile.Result, out string) ([]string, error) {
 	var written []string
 	for _, s := range r.Run.Scenarios {
 		for _, n := range figuresOf(r, s) {
-			paths, err := write(n.figure, filepath.Join(out, n.name), r)
+			paths, err := write(n.chart, filepath.Join(out, n.name), r)
 			written = append(written, paths...)
 			if err != nil {
 				return written, err
@@ -51,11 +51,22 @@ func Draw(r *resultfile.Result, out string) ([]string, error) {
 }
 
 type namedFigure struct {
-	name   string // of the files, without an extension
-	figure figure
+	name  string // of the files, without an extension
+	chart chart
 }
 
+// figuresOf makes the figures of a scenario: of the kind that it asks for.
 func figuresOf(r *resultfile.Result, s resultfile.Scenario) []namedFigure {
+	switch s.Chart {
+	case resultfile.Sweep:
+		return []namedFigure{{s.Name, newSweep(r, s)}}
+	case resultfile.Bars:
+		return []namedFigure{{s.Name, newBars(r, s)}}
+	case resultfile.OverTime:
+		return []namedFigure{{s.Name, newOverTime(r, s)}}
+	case resultfile.Latencies:
+		return []namedFigure{{s.Name, newLatencies(r, s)}}
+	}
 	main := newFigure(r, s, paperView)
 	other := "-log"
 	if main.log {
@@ -69,7 +80,7 @@ func figuresOf(r *resultfile.Result, s resultfile.Scenario) []namedFigure {
 }
 
 // write writes a figure in all formats.
-func write(f figure, base string, r *resultfile.Result) ([]string, error) {
+func write(f chart, base string, r *resultfile.Result) ([]string, error) {
 	var written []string
 	for _, format := range formats {
 		data, err := render(f, format, r.Run.Started)

@@ -303,14 +303,14 @@ func TestB23FailedSystemIsNamed(t *testing.T) {
 	}
 	r := read(t, m.make(t))
 	for _, n := range figuresOf(r, r.Run.Scenarios[0]) {
-		svg, err := render(n.figure, "svg", time.Time{})
+		svg, err := render(n.chart, "svg", time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(svg), "failed: the broker died &lt;9&gt;") {
 			t.Errorf("%s does not say that RabbitMQ failed", n.name)
 		}
-		if p := newPlot(n.figure); p.X.Min != 0 {
+		if p := newPlot(n.chart.(figure)); p.X.Min != 0 {
 			t.Errorf("%s: the axis begins at %v", n.name, p.X.Min)
 		}
 	}
@@ -405,9 +405,9 @@ func TestLooksDiffer(t *testing.T) {
 func TestLegendEntriesDoNotOverlap(t *testing.T) {
 	r := read(t, newMaker().make(t))
 	for _, n := range figuresOf(r, r.Run.Scenarios[0]) {
-		l := newLayout(n.figure)
-		p := newPlot(n.figure)
-		es := entries(n.figure)
+		l := n.chart.arrange()
+		p := newPlot(n.chart.(figure))
+		es := entries(n.chart.(figure))
 		data := drawArea(l, p)
 		bottom := l.legend.Min.Y
 		tops := settle(es, p, data, l.legend.Max.Y, bottom)

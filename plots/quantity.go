@@ -1,6 +1,7 @@
 package plots
 
 import (
+	"math"
 	"slices"
 
 	"kafkalab/results/resultfile"
@@ -13,6 +14,7 @@ type Quantity string
 // The quantities. Unit gives their units.
 const (
 	MessageRate   Quantity = "message rate"   // the headline
+	DataRate      Quantity = "data rate"      // the headline in bytes of payload
 	LogRate       Quantity = "log rate"       // in bytes of the system's own message format
 	LinkShare     Quantity = "share of link"  // log rate over the link's TCP goodput in the same direction
 	StoreOverhead Quantity = "store overhead" // disk space taken for a message, without its payload
@@ -22,17 +24,52 @@ const (
 	ResidentShare Quantity = "resident share" // the broker's resident memory over the payload that went through it
 	BrokerCPU     Quantity = "broker CPU"     // of the broker's processes for a message
 	DailyMessages Quantity = "messages a day" // the headline, held for a day
+
+	BrokerSyscalls  Quantity = "broker syscalls" // read and write calls of the broker's processes for a message
+	DiskReads       Quantity = "disk reads"      // what the broker's processes had from the disk for a message
+	GCShare         Quantity = "GC share"        // garbage collection's part of the broker's processor time
+	ResidentPeak    Quantity = "resident peak"   // the most memory that the broker's processes held
+	LatencyP50      Quantity = "latency p50"     // from the planned send time, as all latencies
+	LatencyP90      Quantity = "latency p90"
+	LatencyP99      Quantity = "latency p99"
+	LatencyP999     Quantity = "latency p99.9"
+	latencyMax      Quantity = "latency, largest"
+	RateAchieved    Quantity = "rate achieved"    // over the rate that was planned
+	SlowestConsumer Quantity = "slowest consumer" // of several at once
+
+	LogBytes      Quantity = "log bytes" // of the disk space taken for a message, the part of the log
+	IndexBytes    Quantity = "index bytes"
+	JournalBytes  Quantity = "journal bytes"
+	MetadataBytes Quantity = "metadata bytes"
+	OtherBytes    Quantity = "other bytes" // of no part that has a name
+
+	LostUnpromised    Quantity = "lost unpromised" // sent, never acknowledged, and gone after a crash
+	LostPromised      Quantity = "lost promised"   // acknowledged, and gone after a crash
+	RestartTime       Quantity = "restart time"    // until a crashed broker takes requests again
+	SettleTime        Quantity = "settle time"     // from a join or leave until each partition has an owner; the median of those of an attempt
+	SettleTimeLongest Quantity = "settle time, longest"
+	RebalanceTries    Quantity = "rebalance tries" // the most that one consumer made for one join or leave
+	QuietRequests     Quantity = "quiet requests"  // of ZooKeeper while nobody joins or leaves
+	QuietCommits      Quantity = "quiet commits"   // those of them that commit offsets
+	RepeatsClean      Quantity = "repeats after clean ends"
+	RepeatsUnclean    Quantity = "repeats after unclean ends"
+	RepeatsBeyond     Quantity = "repeats beyond the uncommitted" // of those after unclean ends; 0 is what is promised
 )
 
-// quantities holds for each of them its unit ("" for a share) and how it is
-// found; ok is false where it is not known.
-var quantities = map[Quantity]struct {
-	unit string
-	of   func(r *resultfile.Result, s resultfile.Scenario, a resultfile.Attempt) (v float64, ok bool)
-}{
-	MessageRate: {"messages/s", ofAttempt(rate)},
-	LogRate:     {"B/s", ofAttempt(logRate)},
-	LinkShare: {"", func(r *resultfile.Result, s resultfile.Scenario, a resultfile.Attempt) (float64, bool) {
+// quantity is what there is to know of a Quantity.
+type quantity struct {
+	unit  string // "" for a share
+	title string // of an axis, without the unit
+	less  bool   // less of it is better
+	of    func(r *resultfile.Result, s resultfile.Scenario, a resultfile.Attempt) (v float64, ok bool)
+}
+
+// quantities holds all of them; of says with ok false that it is not known.
+var quantities = map[Quantity]quantity{
+	MessageRate: {unit: perSecond, title: "Messages per second", of: ofAttempt(rate)},
+	DataRate:    {unit: bytesPerSecond, title: "Payload per second", of: ofAttempt(dataRate)},
+	LogRate:     {unit: bytesPerSecond, title: "Log bytes per second", of: ofAttempt(logRate)},
+	LinkShare: {title: "Share of the link's goodput", of: func(r *resultfile.Result, s resultfile.Scenario, a resultfile.Attempt) (float64, bool) {
 		v, ok := logRate(a)
 		goodput := linkMbps(r, s) * 1e6 / 8
 		if !ok || goodput <= 0 {
@@ -40,28 +77,97 @@ var quantities = map[Quantity]struct {
 		}
 		return v / goodput, true
 	}},
-	StoreOverhead: {"B/message", func(_ *resultfile.Result, s resultfile.Scenario, a resultfile.Attempt) (float64, bool) {
+	StoreOverhead: {unit: perMessage, title: "Disk space beyond the payload", less: true, of: func(_ *resultfile.Result, s resultfile.Scenario, a resultfile.Attempt) (float64, bool) {
 		v, ok := storeBytes(a)
-		return v - float64(s.PayloadBytes), ok
+		return v - float64(payloadOf(s, a.System)), ok
 	}},
-	StoreBytes: {"B/message", ofAttempt(storeBytes)},
-	WireBytes:  {"B/message", wireBytes},
-	DiskWrites: {"B/message", func(_ *resultfile.Result, _ resultfile.Scenario, a resultfile.Attempt) (float64, bool) {
+	StoreBytes: {unit: perMessage, title: "Disk space", less: true, of: ofAttempt(storeBytes)},
+	WireBytes:  {unit: perMessage, title: "Bytes given to the network", less: true, of: wireBytes},
+	DiskWrites: {unit: perMessage, title: "Bytes written to the disk", less: true, of: func(_ *resultfile.Result, _ resultfile.Scenario, a resultfile.Attempt) (float64, bool) {
 		v, ok := diskWrites(a)
 		return v / float64(a.Messages), ok
 	}},
-	ResidentShare: {"", func(_ *resultfile.Result, _ resultfile.Scenario, a resultfile.Attempt) (float64, bool) {
+	ResidentShare: {title: "Broker's memory over the payload", less: true, of: func(_ *resultfile.Result, _ resultfile.Scenario, a resultfile.Attempt) (float64, bool) {
 		v, ok := residentBytes(a)
 		return v / float64(a.PayloadBytes), ok && a.PayloadBytes > 0
 	}},
-	BrokerCPU: {"µs/message", ofAttempt(brokerMicros)},
-	DailyMessages: {"messages/day", func(_ *resultfile.Result, _ resultfile.Scenario, a resultfile.Attempt) (float64, bool) {
+	BrokerCPU: {unit: "µs/message", title: "Broker's processor time", less: true, of: ofAttempt(brokerMicros)},
+	DailyMessages: {unit: "messages/day", title: "Messages a day", of: func(_ *resultfile.Result, _ resultfile.Scenario, a resultfile.Attempt) (float64, bool) {
 		return a.MessagesPerSecond() * 86_400, true
+	}},
+
+	BrokerSyscalls: {unit: "1/message", title: "Broker's read and write calls", less: true, of: aMessage("broker_syscalls")},
+	DiskReads:      {unit: perMessage, title: "Bytes read from the disk", less: true, of: aMessage("broker_disk_read_bytes")},
+	GCShare:        {title: "Garbage collection's share of the broker's processor time", less: true, of: ofAttempt(gcShare)},
+	ResidentPeak:   {unit: "B", title: "Broker's memory, at most", less: true, of: measure("broker_resident_peak_bytes")},
+	LatencyP50:     {unit: "s", title: "Latency, median", less: true, of: latency("latency_p50_seconds", 50)},
+	LatencyP90:     {unit: "s", title: "Latency, 90th percentile", less: true, of: latency("latency_p90_seconds", 90)},
+	LatencyP99:     {unit: "s", title: "Latency, 99th percentile", less: true, of: latency("latency_p99_seconds", 99)},
+	LatencyP999:    {unit: "s", title: "Latency, 99.9th percentile", less: true, of: latency("latency_p999_seconds", 99.9)},
+	latencyMax:     {unit: "s", title: "Latency, largest", less: true, of: latency("latency_max_seconds", 100)},
+	RateAchieved: {title: "Rate reached, of the planned one", of: func(_ *resultfile.Result, _ resultfile.Scenario, a resultfile.Attempt) (float64, bool) {
+		achieved, ok := a.Measures["rate_achieved"]
+		wanted := a.Measures["rate_wanted"]
+		return achieved / wanted, ok && wanted > 0
+	}},
+	SlowestConsumer: {unit: perSecond, title: "Messages per second, slowest consumer", of: measure("consumer_slowest_rate")},
+
+	LogBytes:      {unit: perMessage, title: "Disk space, log", less: true, of: aMessage("store_log_bytes")},
+	IndexBytes:    {unit: perMessage, title: "Disk space, index", less: true, of: aMessage("store_index_bytes")},
+	JournalBytes:  {unit: perMessage, title: "Disk space, journal", less: true, of: aMessage("store_journal_bytes")},
+	MetadataBytes: {unit: perMessage, title: "Disk space, metadata", less: true, of: aMessage("store_metadata_bytes")},
+	OtherBytes:    {unit: perMessage, title: "Disk space, other files", less: true, of: aMessage("store_other_bytes")},
+
+	LostUnpromised:    {unit: "messages", title: "Lost in a crash, not acknowledged", less: true, of: measure("crash_lost_unpromised")},
+	LostPromised:      {unit: "messages", title: "Lost in a crash though acknowledged", less: true, of: measure("crash_lost_promised")},
+	RestartTime:       {unit: "s", title: "Time to start again after the crash", less: true, of: measure("restart_seconds")},
+	SettleTime:        {unit: "s", title: "Time to settle", less: true, of: measure("settle_median_seconds")},
+	SettleTimeLongest: {unit: "s", title: "Longest time to settle", less: true, of: measure("settle_max_seconds")},
+	RebalanceTries:    {unit: "tries", title: "Tries of a rebalance, at most", less: true, of: measure("tries_max")},
+	QuietRequests:     {unit: "1/s", title: "Requests of ZooKeeper while nothing changes", less: true, of: measure("quiet_requests_per_second")},
+	QuietCommits:      {unit: "1/s", title: "Commits of offsets while nothing changes", less: true, of: measure("quiet_commits_per_second")},
+	RepeatsClean:      {unit: "messages", title: "Messages twice after clean ends", less: true, of: measure("repeats_clean")},
+	RepeatsUnclean:    {unit: "messages", title: "Messages twice after unclean ends", less: true, of: measure("repeats_unclean")},
+	RepeatsBeyond: {unit: "messages", title: "Messages twice beyond what was not committed", less: true, of: func(_ *resultfile.Result, _ resultfile.Scenario, a resultfile.Attempt) (float64, bool) {
+		repeats, ok := a.Measures["repeats_unclean"]
+		bound, bounded := a.Measures["repeats_bound"]
+		return max(repeats-bound, 0), ok && bounded
 	}},
 }
 
+// ofAttempt is a quantity for which the attempt is enough.
 func ofAttempt(of func(resultfile.Attempt) (float64, bool)) func(*resultfile.Result, resultfile.Scenario, resultfile.Attempt) (float64, bool) {
 	return func(_ *resultfile.Result, _ resultfile.Scenario, a resultfile.Attempt) (float64, bool) { return of(a) }
+}
+
+// measure is one of the attempt's measures as it is.
+func measure(name string) func(*resultfile.Result, resultfile.Scenario, resultfile.Attempt) (float64, bool) {
+	return func(_ *resultfile.Result, _ resultfile.Scenario, a resultfile.Attempt) (float64, bool) {
+		v, ok := a.Measures[name]
+		return v, ok
+	}
+}
+
+// aMessage is one of the attempt's measures for each message.
+func aMessage(name string) func(*resultfile.Result, resultfile.Scenario, resultfile.Attempt) (float64, bool) {
+	return func(_ *resultfile.Result, _ resultfile.Scenario, a resultfile.Attempt) (float64, bool) {
+		v, ok := a.Measures[name]
+		return v / float64(a.Messages), ok
+	}
+}
+
+// latency is a percentile from the planned send time: as the runner has it, or
+// else of the histogram.
+func latency(name string, percentile float64) func(*resultfile.Result, resultfile.Scenario, resultfile.Attempt) (float64, bool) {
+	return func(r *resultfile.Result, _ resultfile.Scenario, a resultfile.Attempt) (float64, bool) {
+		if v, ok := a.Measures[name]; ok {
+			return v, true
+		}
+		if l := r.Latency(a.ID); l != nil && l.Planned != nil && l.Planned.TotalCount() > 0 {
+			return secondsAt(l.Planned, percentile), true
+		}
+		return 0, false
+	}
 }
 
 // Known says whether there is such a quantity.
@@ -72,6 +178,23 @@ func (q Quantity) Known() bool {
 
 // Unit is the quantity's unit, "" for a share.
 func (q Quantity) Unit() string { return quantities[q].unit }
+
+// value is a quantity of an attempt; ok is false where it is not known, or is
+// no finite number.
+func (q Quantity) value(r *resultfile.Result, s resultfile.Scenario, a resultfile.Attempt) (v float64, ok bool) {
+	known, found := quantities[q]
+	if !found {
+		return 0, false
+	}
+	v, ok = known.of(r, s, a)
+	return v, ok && !math.IsNaN(v) && !math.IsInf(v, 0)
+}
+
+// valuesIn returns a quantity of every valid attempt of a system for which it
+// is known.
+func (q Quantity) valuesIn(r *resultfile.Result, s resultfile.Scenario, y resultfile.System) []float64 {
+	return valuesOf(validAttempts(r, s, y), func(a resultfile.Attempt) (float64, bool) { return q.value(r, s, a) })
+}
 
 // Values returns a quantity of every valid attempt of a system for which it is
 // known, in the order of the run. Systems and scenarios that the run has not
@@ -86,9 +209,7 @@ func Values(r *resultfile.Result, scenario, system string, q Quantity) []float64
 	if j < 0 {
 		return nil
 	}
-	return valuesOf(validAttempts(r, s, s.Systems[j]), func(a resultfile.Attempt) (float64, bool) {
-		return quantities[q].of(r, s, a)
-	})
+	return q.valuesIn(r, s, s.Systems[j])
 }
 
 // OfLimit returns the share of the physical limit that a system of a run

@@ -355,12 +355,17 @@ func (t Rates) anyInterval() bool {
 }
 
 // name is the label with the role where it is not plain.
-func (y SystemRates) name() string {
-	switch y.Role {
+func (y SystemRates) name() string { return roleName(y.Label, y.Role) }
+
+// named is the same of a system.
+func named(y resultfile.System) string { return roleName(y.Label, y.Role) }
+
+func roleName(label, role string) string {
+	switch role {
 	case resultfile.RoleExtra:
-		return y.Label + " (extra)"
+		return label + " (extra)"
 	case resultfile.RoleAlso:
-		return y.Label + " (also measured)"
+		return label + " (also measured)"
 	}
-	return y.Label
+	return label
 }

@@ -29,25 +29,34 @@ const (
 // formats are the kinds of file that a figure is written as.
 var formats = []string{"png", "svg", "pdf"}
 
+// chart is a figure of any kind that can be drawn.
+type chart interface {
+	name() string             // its title
+	words() []string          // the paragraphs of its caption
+	withoutWords() chart      // the same figure without a caption
+	arrange() layout          // where its parts stand
+	draw(draw.Canvas, layout) // all but the caption
+}
+
 // render draws a figure in one of the formats. The same figure and date give
 // the same bytes. date is what a PDF says of its making: the run's.
-func render(f figure, format string, date time.Time) ([]byte, error) {
-	layout := newLayout(f)
+func render(f chart, format string, date time.Time) ([]byte, error) {
+	layout := f.arrange()
 	w, h := vg.Points(pageWidth), layout.height
 	var b bytes.Buffer
 	switch format {
 	case "png":
 		c := vgimg.NewWith(vgimg.UseWH(w, h), vgimg.UseDPI(pngDPI))
-		drawFigure(draw.New(c), f, layout)
+		drawChart(draw.New(c), f, layout)
 		_, err := vgimg.PngCanvas{Canvas: c}.WriteTo(&b)
 		return b.Bytes(), err
 	case "svg":
 		c := vgsvg.New(w, h)
-		drawFigure(draw.New(c), f, layout)
+		drawChart(draw.New(c), f, layout)
 		if _, err := c.WriteTo(&b); err != nil {
 			return nil, err
 		}
-		return finishSVG(b.Bytes(), f.title), nil
+		return finishSVG(b.Bytes(), f.name()), nil
 	case "pdf":
 		err := renderPDF(&b, f, layout, date)
 		return b.Bytes(), err
@@ -71,14 +80,15 @@ type layout struct {
 	legend  vg.Rectangle
 }
 
-func newLayout(f figure) layout {
+// newLayout makes room for a caption, and for a body of at least the height of
+// the usual axes.
+func newLayout(caption []string, body vg.Length) layout {
 	var l layout
 	sty := textStyle(captionSize, softInk, false)
-	for _, paragraph := range f.caption {
+	for _, paragraph := range caption {
 		l.caption = append(l.caption, wrap(sty, paragraph, vg.Points(pageWidth-2*margin))...)
 	}
 	captionHeight := vg.Points(float64(len(l.caption))*captionLead + margin + 6)
-	body := max(vg.Points(plotHeight), legendHeight(f))
 	l.height = captionHeight + body + vg.Points(headHeight)
 	l.plot = vg.Rectangle{
 		Min: vg.Point{X: vg.Points(margin), Y: captionHeight},
@@ -91,28 +101,49 @@ func newLayout(f figure) layout {
 	return l
 }
 
-func drawFigure(c draw.Canvas, f figure, l layout) {
+// drawChart draws a figure with its caption on a white page.
+func drawChart(c draw.Canvas, f chart, l layout) {
 	c.SetColor(rgb(0xff, 0xff, 0xff))
 	c.Fill(c.Rectangle.Path())
-	top := l.height - vg.Points(margin)
-	c.FillText(textStyle(12, ink, true), vg.Point{X: vg.Points(margin), Y: top - vg.Points(10)}, f.title)
-	sub := f.subtitle
-	if f.log {
-		sub += " (logarithmic)"
-	}
-	c.FillText(textStyle(8.5, softInk, false), vg.Point{X: vg.Points(margin), Y: top - vg.Points(23)}, sub)
-
-	p := newPlot(f)
-	area := draw.Canvas{Canvas: c.Canvas, Rectangle: l.plot}
-	p.Draw(area)
-	data := p.DataCanvas(area)
-	drawLegend(draw.Canvas{Canvas: c.Canvas, Rectangle: l.legend}, f, p, data)
-
+	f.draw(c, l)
 	sty := textStyle(captionSize, softInk, false)
 	for i, line := range l.caption {
 		y := l.plot.Min.Y - vg.Points(margin+captionLead*float64(i)+3)
 		c.FillText(sty, vg.Point{X: vg.Points(margin), Y: y}, line)
 	}
+}
+
+// drawHead writes what a figure shows, and where it was measured if that was on
+// no two machines.
+func drawHead(c draw.Canvas, l layout, title, subtitle, mark string) {
+	top := l.height - vg.Points(margin)
+	c.FillText(textStyle(12, ink, true), vg.Point{X: vg.Points(margin), Y: top - vg.Points(10)}, title)
+	c.FillText(textStyle(8.5, softInk, false), vg.Point{X: vg.Points(margin), Y: top - vg.Points(23)}, subtitle)
+	if mark != "" {
+		sty := textStyle(9, softInk, true)
+		sty.XAlign = draw.XRight
+		c.FillText(sty, vg.Point{X: vg.Points(pageWidth - margin), Y: top - vg.Points(10)}, mark)
+	}
+}
+
+func (f figure) name() string        { return f.title }
+func (f figure) words() []string     { return f.caption }
+func (f figure) withoutWords() chart { f.caption = nil; return f }
+
+func (f figure) arrange() layout {
+	return newLayout(f.caption, max(vg.Points(plotHeight), legendHeight(f)))
+}
+
+func (f figure) draw(c draw.Canvas, l layout) {
+	sub := f.subtitle
+	if f.log {
+		sub += " (logarithmic)"
+	}
+	drawHead(c, l, f.title, sub, f.mark)
+	p := newPlot(f)
+	area := draw.Canvas{Canvas: c.Canvas, Rectangle: l.plot}
+	p.Draw(area)
+	drawLegend(draw.Canvas{Canvas: c.Canvas, Rectangle: l.legend}, f, p, p.DataCanvas(area))
 }
 
 // newPlot makes the axes with the lines in them.

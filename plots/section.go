@@ -43,13 +43,11 @@ func Sections(r *resultfile.Result) ([]Section, error) {
 			section.Ratios = t.ratios()
 		}
 		for _, n := range figuresOf(r, s) {
-			drawn := n.figure
-			drawn.caption = nil
-			svg, err := render(drawn, "svg", time.Time{}) // the date stands in PDFs alone
+			svg, err := render(n.chart.withoutWords(), "svg", time.Time{}) // the date stands in PDFs alone
 			if err != nil {
 				return nil, fmt.Errorf("figure %s of run %s: %w", n.name, r.Run.Name, err)
 			}
-			section.Figures = append(section.Figures, Drawing{Name: n.name, Title: n.figure.title, Caption: n.figure.caption, SVG: svg})
+			section.Figures = append(section.Figures, Drawing{Name: n.name, Title: n.chart.name(), Caption: n.chart.words(), SVG: svg})
 		}
 		out = append(out, section)
 	}

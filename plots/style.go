@@ -2,6 +2,7 @@ package plots
 
 import (
 	"image/color"
+	"math"
 	"strings"
 
 	stdfont "golang.org/x/image/font"
@@ -69,6 +70,28 @@ type style struct {
 	faint  bool // no band, no marks
 }
 
+// furtherShapes and furtherDashes are for systems beyond those that have looks:
+// their numbers have no common divisor, so that all pairs of them come up.
+var (
+	furtherShapes = []draw.GlyphDrawer{draw.RingGlyph{}, draw.CrossGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.PlusGlyph{}}
+	furtherDashes = [][]vg.Length{
+		nil, dashed(5, 1), dashed(1, 1), dashed(9, 1.5, 2, 1.5), dashed(4, 4), dashed(2, 1, 6, 1), dashed(14, 2),
+	}
+)
+
+// furtherLook makes the look of the nth system of a figure beyond those that
+// have one of a look of its driver: another shade, other dashes, another shape.
+func furtherLook(of style, n int) style {
+	of.shape, of.dashes = furtherShapes[n%len(furtherShapes)], furtherDashes[n%len(furtherDashes)]
+	towards, share := 0.0, 0.35
+	if n%2 == 1 {
+		towards, share = 255, 0.3
+	}
+	mix := func(c uint8) uint8 { return uint8(math.Round(float64(c)*(1-share) + towards*share)) }
+	of.color = rgb(mix(of.color.R), mix(of.color.G), mix(of.color.B))
+	return of
+}
+
 // stylesOf gives every system of a scenario its look, which does not depend
 // on which of them are drawn together.
 func stylesOf(s resultfile.Scenario) map[string]style {
@@ -90,6 +113,10 @@ func stylesOf(s resultfile.Scenario) map[string]style {
 				kind, of = "", otherLooks
 			}
 			st := of[used[kind]%len(of)]
+			if n := used[kind]; n >= len(of) {
+				st = furtherLook(st, used["further"])
+				used["further"]++
+			}
 			st.width = vg.Points(1.7)
 			styles[y.ID] = st
 			used[kind]++

@@ -1,0 +1,326 @@
+package plots
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kafkalab/results/resultfile"
+)
+
+// What a resource must be used by, of what there is of it, to be called the
+// limit. A link is full near its goodput; a processor is not handed out to the
+// last per cent where several threads share it with the kernel; a disk does less
+// than its sequential rate as soon as it does two things at a time.
+const (
+	linkIsLimit      = 0.90
+	processorIsLimit = 0.85
+	diskIsLimit      = 0.80
+	// paceIsLimit is the share of a planned rate from which on the plan held
+	// the system, and no resource.
+	paceIsLimit = 0.99
+)
+
+// Resource is how far one resource was used while a system was measured.
+type Resource struct {
+	Name  string  `json:"name"`  // "link", "broker's processor", …
+	Share float64 `json:"share"` // 1 is all of it: over the repetitions the median
+	full  float64 // the share from which on it is the limit
+}
+
+func (u Resource) text() string {
+	return fmt.Sprintf("%s %s %%", u.Name, strconv.FormatFloat(100*u.Share, 'f', 0, 64))
+}
+
+// The names of the resources, and of a limit that is none.
+const (
+	resourceLink    = "link"
+	resourceBroker  = "broker's processor"
+	resourceClient  = "client's processor (the harness)"
+	resourceMachine = "processor of the one machine"
+	resourceWrites  = "disk, writing"
+	resourceReads   = "disk, reading"
+	resourcePlan    = "the planned rate"
+)
+
+// Bound is what held a system back, by the samples of both hosts.
+type Bound struct {
+	// By is the resource that was the limit; nil: none of those sampled, so the
+	// system was waiting.
+	By *Resource `json:"by,omitempty"`
+	// Used are all resources of which the use is known, the fullest first, by
+	// how near each is to being the limit.
+	Used []Resource `json:"used"`
+}
+
+// boundOf finds what held a system back; nil: there are no samples, or no valid
+// attempt.
+func boundOf(r *resultfile.Result, s resultfile.Scenario, y resultfile.System) *Bound {
+	shares := make(map[string][]float64)
+	full := make(map[string]float64)
+	var names []string
+	for _, a := range validAttempts(r, s, y) {
+		for _, u := range usedIn(r, s, a) {
+			if shares[u.Name] == nil {
+				names = append(names, u.Name)
+			}
+			shares[u.Name], full[u.Name] = append(shares[u.Name], u.Share), u.full
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	b := &Bound{}
+	for _, n := range names {
+		b.Used = append(b.Used, Resource{n, Summarise(shares[n]).Median, full[n]})
+	}
+	slices.SortStableFunc(b.Used, func(x, z Resource) int {
+		return cmp.Compare(z.Share/z.full, x.Share/x.full)
+	})
+	if u := b.Used[0]; u.Share >= u.full {
+		b.By = &u
+	}
+	return b
+}
+
+// usedIn is how far each resource was used in one attempt, from the first
+// sample to the last of each host. What the hosts do not say of themselves is
+// left out.
+func usedIn(r *resultfile.Result, s resultfile.Scenario, a resultfile.Attempt) []Resource {
+	bed := r.Run.Testbed
+	samples := r.Samples(a.ID)
+	client, broker := usedBy(samples, bed.ClientHost.Name), usedBy(samples, bed.BrokerHost.Name)
+	if bed.ClientHost.Name == bed.BrokerHost.Name || client.seconds <= 0 && broker.seconds <= 0 {
+		return nil
+	}
+	var out []Resource
+	add := func(name string, used, seconds, most, full float64) {
+		if seconds > 0 && most > 0 && used >= 0 {
+			out = append(out, Resource{name, used / seconds / most, full})
+		}
+	}
+	if wanted := a.Measures["rate_wanted"]; wanted > 0 {
+		add(resourcePlan, a.Measures["rate_achieved"], 1, wanted, paceIsLimit)
+	}
+	forth, back := bed.LinkGoodputMbps*1e6/8, bed.LinkReverseGoodputMbps*1e6/8
+	switch s.Work {
+	case resultfile.Consume:
+		add(resourceLink, broker.NetTx, broker.seconds, back, linkIsLimit)
+	case resultfile.Produce, resultfile.Crash:
+		add(resourceLink, client.NetTx, client.seconds, forth, linkIsLimit)
+	default: // both ways: the fuller one
+		sent, got := client.NetTx/max(client.seconds, 1e-9)/max(forth, 1), broker.NetTx/max(broker.seconds, 1e-9)/max(back, 1)
+		if forth > 0 && back > 0 {
+			add(resourceLink, max(sent, got), 1, 1, linkIsLimit)
+		}
+	}
+	add(resourceBroker, broker.process, broker.seconds, brokerCores(bed), processorIsLimit)
+	add(resourceClient, client.process, client.seconds, hostCores(bed.ClientHost), processorIsLimit)
+	if bed.Emulated {
+		add(resourceMachine, broker.cpu, broker.seconds, hostCores(bed.BrokerHost), processorIsLimit)
+	}
+	add(resourceWrites, broker.written, broker.seconds, diskRate(bed.BrokerHost, "sequential write"), diskIsLimit)
+	add(resourceReads, broker.read, broker.seconds, diskRate(bed.BrokerHost, "sequential read"), diskIsLimit)
+	return out
+}
+
+// hostUse is what a host used between its first and its last sample.
+type hostUse struct {
+	seconds, cpu, process, NetTx, read, written float64
+}
+
+func usedBy(samples []resultfile.Sample, host string) hostUse {
+	var first, last *resultfile.Sample
+	for i := range samples {
+		if samples[i].Host != host {
+			continue
+		}
+		if first == nil {
+			first = &samples[i]
+		}
+		last = &samples[i]
+	}
+	if first == nil {
+		return hostUse{}
+	}
+	return hostUse{
+		seconds: last.Seconds - first.Seconds, cpu: last.CPUSeconds - first.CPUSeconds, process: last.ProcessSeconds - first.ProcessSeconds,
+		NetTx: float64(last.NetTxBytes - first.NetTxBytes), read: float64(last.DiskReadBytes - first.DiskReadBytes), written: float64(last.DiskWriteBytes - first.DiskWriteBytes),
+	}
+}
+
+// brokerCores is how many cores the broker's processes may use, 0 if nobody
+// knows.
+func brokerCores(bed resultfile.Testbed) float64 {
+	if l := bed.BrokerLimits; l != nil && l.Cores != "" {
+		if n := countCores(l.Cores); n > 0 {
+			return n
+		}
+	}
+	return hostCores(bed.BrokerHost)
+}
+
+func hostCores(h resultfile.Host) float64 {
+	n, err := strconv.ParseFloat(h.Fact("cores"), 64)
+	if err != nil || !(n > 0) {
+		return 0
+	}
+	return n
+}
+
+// countCores counts a list such as taskset takes: "0-2,5" is four.
+func countCores(list string) float64 {
+	n := 0
+	for part := range strings.SplitSeq(list, ",") {
+		from, to, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		a, err := strconv.Atoi(from)
+		if err != nil {
+			return 0
+		}
+		b := a
+		if isRange {
+			if b, err = strconv.Atoi(to); err != nil || b < a {
+				return 0
+			}
+		}
+		n += b - a + 1
+	}
+	return float64(n)
+}
+
+// diskRate is a rate that the host's description states, in bytes a second: it
+// begins with "123 MB/s".
+func diskRate(h resultfile.Host, fact string) float64 {
+	value, found := strings.CutSuffix(h.Fact(fact), " MB/s")
+	if !found {
+		value, _, found = strings.Cut(h.Fact(fact), " MB/s")
+	}
+	v, err := strconv.ParseFloat(value, 64)
+	if !found || err != nil || !(v > 0) {
+		return 0
+	}
+	return v * megabyte
+}
+
+// text is what held the system, for a cell.
+func (b *Bound) text() string {
+	switch {
+	case b == nil:
+		return unknown
+	case b.By != nil:
+		return b.By.text()
+	}
+	return fmt.Sprintf("waiting (at most: %s)", b.Used[0].text())
+}
+
+// boundsLine says of the systems in a figure what held them; "" if nothing is
+// known of any.
+func boundsLine(r *resultfile.Result, s resultfile.Scenario, shown func(resultfile.System) bool) string {
+	const waiting = "none of those sampled, so waiting"
+	held := make(map[string][]resultfile.System)
+	share := make(map[string]float64) // by system: of the resource that held it
+	var order []string
+	for _, y := range s.Systems {
+		if !shown(y) || y.Role == resultfile.RoleLimit {
+			continue
+		}
+		b := boundOf(r, s, y)
+		if b == nil {
+			continue
+		}
+		by := waiting
+		if b.By != nil {
+			by, share[y.ID] = b.By.Name, b.By.Share
+		}
+		if held[by] == nil {
+			order = append(order, by)
+		}
+		held[by] = append(held[by], y)
+	}
+	if len(order) == 0 {
+		return ""
+	}
+	slices.SortStableFunc(order, func(a, b string) int { // resources first
+		return cmp.Compare(len(waiting)*btoi(a == waiting), len(waiting)*btoi(b == waiting))
+	})
+	var parts []string
+	for _, by := range order {
+		parts = append(parts, fmt.Sprintf("%s: %s", by, listed(s, held[by], func(ys []resultfile.System) string {
+			if by == waiting {
+				return ""
+			}
+			shares := make([]float64, len(ys))
+			for i, y := range ys {
+				shares[i] = 100 * share[y.ID]
+			}
+			lo, hi := rangeOf(shares)
+			if math.Round(lo) == math.Round(hi) {
+				return fmt.Sprintf(" (%.0f %%)", lo)
+			}
+			return fmt.Sprintf(" (%.0f to %.0f %%)", lo, hi)
+		})))
+	}
+	return "What was the limit, by the samples of both hosts: " + strings.Join(parts, ". ") + "."
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// listed names systems in a sentence; of those that are one line of a figure the
+// line is named once, with how many of its places are meant. remark stands
+// behind each name.
+func listed(s resultfile.Scenario, systems []resultfile.System, remark func([]resultfile.System) string) string {
+	of := func(systems []resultfile.System, label string) (found []resultfile.System) {
+		for _, y := range systems {
+			if lineLabel(y) == label {
+				found = append(found, y)
+			}
+		}
+		return found
+	}
+	var parts, done []string
+	for _, y := range systems {
+		label := lineLabel(y)
+		if slices.Contains(done, label) {
+			continue
+		}
+		done = append(done, label)
+		here, all := of(systems, label), of(s.Systems, label)
+		switch {
+		case len(all) == 1:
+			label = y.Label
+		case len(here) == len(all):
+			label += fmt.Sprintf(", all %d", len(all))
+		case len(here) == 1:
+			label = y.Label
+			if y.Rate > 0 {
+				label += " at " + number(y.Rate) + "/s"
+			}
+		default:
+			label += fmt.Sprintf(", %d of %d", len(here), len(all))
+		}
+		parts = append(parts, label+remark(here))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// lineLabel is the line of a figure to which a system belongs.
+func lineLabel(y resultfile.System) string {
+	if y.Series != "" {
+		return y.Series
+	}
+	return y.Label
+}
+
+// boundsNote says how the limit is found, with the numbers that decide.
+var boundsNote = fmt.Sprintf("What was the limit: by the samples of both hosts, over the whole measured time: the link, if what was sent in the direction of the messages comes to %.0f %% of its TCP goodput; "+
+	"the processor of broker or client, if its processes used %.0f %% of the cores that they may use (of emulated hosts also the processor of the one machine, whoever used it); "+
+	"the broker's disk, at %.0f %% of the sequential rate measured before the run; the planned rate, where %.0f %% of it were reached; else none of those sampled, and the system was waiting: for answers, locks, or a single thread.",
+	100*linkIsLimit, 100*processorIsLimit, 100*diskIsLimit, 100*paceIsLimit)
