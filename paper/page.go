@@ -16,6 +16,11 @@ func (r *Report) Markdown() ([]byte, error) {
 	for _, c := range r.Claims {
 		m.claim(c)
 	}
+	m.views()
+	m.arrays()
+	for _, d := range r.Drawn {
+		m.drawn(d)
+	}
 	for _, p := range r.Runs {
 		if err := m.run(p); err != nil {
 			return nil, err
@@ -57,6 +62,9 @@ func (m *page) head() {
 		m.line("| [%s](#%s) | %s (%s) | %s | **%s**%s |", c.ID, strings.ToLower(c.ID), plots.Escape(c.Statement), c.where(), m.numbers(c), c.Verdict, remark)
 	}
 	m.line("\n%s\n\n%s", plots.Escape(method), plots.Escape(emulatedNote))
+	if len(m.report.Unmeasured) > 0 {
+		m.line("\nScenarios of which there is no run here: %s.", strings.Join(m.report.Unmeasured, ", "))
+	}
 	m.line("\n## Numbers\n")
 }
 
@@ -150,6 +158,9 @@ func (m *page) run(p RunPart) error {
 	}
 	m.line("## Run %s%s\n", plots.Escape(p.Run.Name), label)
 	m.line("%s. All numbers of this part come from [its result folder](%s). %s\n\n%s\n\n%s\n", plots.Escape(p.Line), p.Link, plots.Escape(p.State()), plots.Escape(p.Hosts), plots.Escape(p.Origin()))
+	for _, paragraph := range p.Around {
+		m.line("%s\n", plots.Escape(paragraph))
+	}
 	if len(p.Faults) > 0 {
 		m.line("Files that could not be read; their attempts do not count:\n")
 		for _, fault := range p.Faults {
@@ -159,6 +170,9 @@ func (m *page) run(p RunPart) error {
 	}
 	for _, s := range p.Sections {
 		m.line("### %s\n", plots.Escape(s.Title))
+		if s.Scenario.Purpose != "" {
+			m.line("%s\n", plots.Escape(s.Scenario.Purpose))
+		}
 		for _, f := range s.Figures {
 			m.figure(p, f, label)
 		}

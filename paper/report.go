@@ -29,9 +29,13 @@ const (
 // Report is what the runs say: the verdicts, and every run with its figures
 // and tables.
 type Report struct {
-	Claims []Judged
-	Runs   []RunPart // by their names, which begin with the time
-	Broken []Broken
+	Claims     []Judged
+	Runs       []RunPart   // by their names, which begin with the time
+	Drawn      []DrawnPart // in the same order
+	Views      []ViewsRow
+	Arrays     []Array
+	Unmeasured []string // scenarios of which no run is here
+	Broken     []Broken
 }
 
 // RunPart is a run in a report.
@@ -44,6 +48,7 @@ type RunPart struct {
 	Label    string // "emulated", where both hosts are one machine, else ""
 	Sections []plots.Section
 	HostFact *plots.Table
+	Around   []string // conditions, a paragraph each
 	Faults   []string // of files that could not be read
 	Valid    int      // attempts
 
@@ -56,9 +61,10 @@ type Broken struct {
 	Why  string
 }
 
-// New reads the runs in dirs, in any order, judges the claims by them, and
-// makes a report that is to stand in the folder out. A folder that cannot be
-// read is named in it and takes no other one down; it is an error if none can.
+// New reads the runs and drawings in dirs, in any order, judges the claims by
+// the runs, and makes a report that is to stand in the folder out. A folder
+// that cannot be read is named in it and takes no other one down; it is an
+// error if none can.
 // scenarios holds the system IDs of every scenario that exists.
 func New(dirs []string, out string, scenarios map[string][]string) (*Report, error) {
 	claims, err := LoadClaims(scenarios)
@@ -72,6 +78,17 @@ func New(dirs []string, out string, scenarios map[string][]string) (*Report, err
 		link, err := linkTo(out, dir)
 		if err != nil {
 			return nil, err
+		}
+		if plots.HoldsDrawings(dir) {
+			drawn, err := newDrawnPart(dir, link)
+			if err != nil {
+				failures = append(failures, err)
+				report.Broken = append(report.Broken, Broken{Link: link, Why: inFolder(err, dir)})
+				continue
+			}
+			drawn.Anchor = "drawn-" + strconv.Itoa(i+1)
+			report.Drawn = append(report.Drawn, drawn)
+			continue
 		}
 		r, err := resultfile.Salvage(dir)
 		var part RunPart
@@ -87,11 +104,28 @@ func New(dirs []string, out string, scenarios map[string][]string) (*Report, err
 		runs = append(runs, r)
 		report.Runs = append(report.Runs, part)
 	}
-	if len(runs) == 0 {
+	if len(runs)+len(report.Drawn) == 0 {
 		return nil, errors.Join(append([]error{errors.New("there is no run to report on")}, failures...)...)
 	}
 	report.Claims = claims.Judge(runs, scenarios)
+	report.Views, report.Arrays, report.Unmeasured = report.views(runs), report.arrays(runs), unmeasured(runs, scenarios)
 	return report, nil
+}
+
+// unmeasured are the scenarios of which no run is here, sorted; those that only
+// stand for others are left out.
+func unmeasured(runs []*resultfile.Result, scenarios map[string][]string) []string {
+	var out []string
+	for name, systems := range scenarios {
+		measured := slices.ContainsFunc(runs, func(r *resultfile.Result) bool {
+			return slices.ContainsFunc(r.Run.Scenarios, func(s resultfile.Scenario) bool { return s.Name == name })
+		})
+		if !measured && len(systems) > 0 {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // unique returns the folders once each, by their names.
@@ -116,7 +150,7 @@ func newPart(r *resultfile.Result, link string) (RunPart, error) {
 	}
 	p := RunPart{
 		Run: r.Run, Link: link, Line: plots.RunLine(r.Run), Hosts: plots.HostsLine(r.Run.Testbed),
-		Sections: sections, HostFact: plots.Hosts(r.Run.Testbed), dir: r.Dir,
+		Sections: sections, HostFact: plots.Hosts(r.Run.Testbed), Around: environment(r.Run), dir: r.Dir,
 	}
 	if r.Run.Testbed.Emulated {
 		p.Label = "emulated"

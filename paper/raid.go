@@ -1,0 +1,92 @@
+package paper
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"kafkalab/plots"
+	"kafkalab/results/resultfile"
+)
+
+// Array sets a run on the RAID 10 of the emulated bed beside one of the same
+// scenarios on the plain disk.
+type Array struct {
+	RAID, Plain RunPart
+	Rows        []ArrayRow
+	Caveats     []string // what else differs
+}
+
+// ArrayRow is a system on both.
+type ArrayRow struct {
+	Scenario, System string
+	Plain, RAID      string // messages a second
+	Ratio            string // RAID 10 over the plain disk, with its interval or range
+	Verdict          string // whether they differ beyond chance
+}
+
+// arrayNote says how the ratios are to be read.
+const arrayNote = "RAID 10 over the plain disk: a ratio below 1 is what the array costs. It is six files of one disk in btrfs, so it writes everything twice to that disk and keeps a checksum of each block; six disks would share that work. " +
+	"The ratios have the 95 % interval where both runs have six repetitions and more, else the lowest and the highest that any two repetitions give."
+
+// arrays pairs each run on the RAID 10 with the run on the plain disk that says
+// most of the same scenarios at the same size.
+func (r *Report) arrays(runs []*resultfile.Result) []Array {
+	var out []Array
+	for _, raid := range runs {
+		if !raid.Run.Testbed.RAID10 {
+			continue
+		}
+		var plain *resultfile.Result
+		for _, other := range runs {
+			if other.Run.Testbed.RAID10 || other.Run.Testbed.Kind != raid.Run.Testbed.Kind || other.Run.Messages != raid.Run.Messages || !shareScenario(raid.Run, other.Run) {
+				continue
+			}
+			if plain == nil || saysMore(other.Run, plain.Run) {
+				plain = other
+			}
+		}
+		if plain == nil {
+			continue
+		}
+		c := plots.Compare(plain, raid)
+		a := Array{RAID: r.part(raid), Plain: r.part(plain), Caveats: c.Caveats}
+		for _, y := range c.Systems {
+			if y.First.N > 0 && y.Second.N > 0 {
+				a.Rows = append(a.Rows, ArrayRow{Scenario: y.Scenario, System: y.Label, Plain: rateText(y.First), RAID: rateText(y.Second), Ratio: ratioText(y.Ratio), Verdict: y.Verdict})
+			}
+		}
+		if len(a.Rows) > 0 {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func shareScenario(a, b resultfile.Run) bool {
+	return slices.ContainsFunc(a.Scenarios, func(s resultfile.Scenario) bool {
+		return slices.ContainsFunc(b.Scenarios, func(t resultfile.Scenario) bool { return s.Name == t.Name })
+	})
+}
+
+// saysMore says whether the first of two runs has more repetitions, or is the
+// later one.
+func saysMore(a, b resultfile.Run) bool {
+	return cmp.Or(cmp.Compare(a.Repeat, b.Repeat), a.Started.Compare(b.Started), cmp.Compare(a.Name, b.Name)) > 0
+}
+
+func rateText(s plots.Summary) string {
+	return fmt.Sprintf("%s (%d)", plots.Rounded(s.Median), s.N)
+}
+
+// ratioText writes a ratio with its interval, or its range.
+func ratioText(r *plots.Ratio) string {
+	if r == nil {
+		return "–"
+	}
+	low, high := r.Min, r.Max
+	if r.Low != nil {
+		low, high = *r.Low, *r.High
+	}
+	return fmt.Sprintf("%s (%s .. %s)", plots.Factor(r.Median), plots.Factor(low), plots.Factor(high))
+}
