@@ -56,6 +56,7 @@ func TestStrict(t *testing.T) {
 	second := good[strings.Index(good, "[["):]
 	for _, c := range []struct{ name, text, want string }{
 		{"nothing but on request", good + "on_request = true\n", "nothing is measured unless one is named"},
+		{"several consumers of nothing", good + "consumers = 2\n", "consumers = 2: several consume a backlog that is made for them"},
 		{"misspelt key", strings.Replace(good, "title", "titel", 1), `a.toml:3: unknown key "titel"; did you mean "title"?`},
 		{"misspelt key of a system", strings.Replace(good, "label", "lable", 1), `a.toml:9: unknown key "system.lable"; did you mean "label"?`},
 		{"misspelt key of the second system", good + strings.Replace(strings.Replace(second, `"x"`, `"y"`, 1), "driver", "drivre", 1), `a.toml:17: unknown key "system.drivre"; did you mean "driver"?`},

@@ -167,6 +167,9 @@ func (row *systemRow) checkAmounts(f *file) []error {
 	if row.Consumers < 0 || row.Consumers > maxConsumers {
 		bad("consumers = %d: from 1 to %d is wanted", row.Consumers, maxConsumers)
 	}
+	if row.Consumers > 1 && (f.BacklogOf != "" || work != resultfile.Consume && work != resultfile.Rebalance) {
+		bad("consumers = %d: several consume a backlog that is made for them, or are a group that rebalances, nothing else", row.Consumers)
+	}
 	if !(row.Rate >= 0 && row.Rate <= 1e9) || (row.Rate > 0) != (work == resultfile.Stream) {
 		bad("rate = %v: a planned rate in messages a second belongs to every system of work = %q, and to no other work", row.Rate, resultfile.Stream)
 	}
