@@ -32,7 +32,7 @@ func TestFilledConsume(t *testing.T) {
 	p := newPlan(t, 5_000, filled("cold", x, null))
 	var phases []Phase
 	p.Progress = func(u Update) {
-		if u.Attempt.System == "x" && !u.Ended && (len(phases) == 0 || phases[len(phases)-1] != u.Phase) {
+		if u.Attempt.System == "x" && !u.Ended && u.Note == "" && (len(phases) == 0 || phases[len(phases)-1] != u.Phase) {
 			phases = append(phases, u.Phase)
 		}
 	}

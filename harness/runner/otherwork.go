@@ -11,8 +11,6 @@ import (
 )
 
 const (
-	// lookTime is how long a host is looked at before a server is started.
-	lookTime = 500 * time.Millisecond
 	// busyShare of the processors, though at least busyLeast of one, is more
 	// than a quiet machine uses for itself.
 	busyShare = 0.1
@@ -32,7 +30,7 @@ func (r *run) look(ctx context.Context, t *trial) {
 		before[i] = stat(ctx, h)
 	}
 	select {
-	case <-time.After(lookTime):
+	case <-time.After(r.Look):
 	case <-ctx.Done():
 		return
 	}

@@ -21,6 +21,10 @@ const (
 	// DefaultStart is the time within which a server must take requests.
 	DefaultStart = 2 * time.Minute
 
+	// DefaultLook is how long the hosts are looked at before a server is started,
+	// for what else they do.
+	DefaultLook = 500 * time.Millisecond
+
 	// verifyCaps is how many times an attempt's cap the unmeasured consumption
 	// after it may take.
 	verifyCaps = 3
@@ -44,8 +48,9 @@ type Plan struct {
 	// nil: a new run.
 	Before *resultfile.Run
 
-	// Stall and Start replace DefaultStall and DefaultStart unless 0.
-	Stall, Start time.Duration
+	// Stall, Start and Look replace DefaultStall, DefaultStart and DefaultLook
+	// unless 0.
+	Stall, Start, Look time.Duration
 }
 
 // entry is one system of one scenario.

@@ -24,6 +24,9 @@ func Run(ctx context.Context, p Plan) error {
 	if p.Start == 0 {
 		p.Start = DefaultStart
 	}
+	if p.Look == 0 {
+		p.Look = DefaultLook
+	}
 	if p.Progress == nil {
 		p.Progress = func(Update) {}
 	}
