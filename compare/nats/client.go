@@ -83,6 +83,17 @@ func (c *client) Arrived(ctx context.Context, queue string) (int64, error) {
 	return int64(s.CachedInfo().State.Msgs), nil
 }
 
+// FanOut makes the queue's stream, which each consumer reads all of.
+func (c *client) FanOut(ctx context.Context, queue string, groups int) ([]string, error) {
+	if groups < 2 {
+		return nil, fmt.Errorf("nats: fan-out of queue %s to %d groups: at least 2 are wanted", queue, groups)
+	}
+	if _, err := c.stream(ctx, c.ask, queue); err != nil {
+		return nil, err
+	}
+	return slices.Repeat([]string{queue}, groups), nil
+}
+
 // Close closes all connections at once, each within a few seconds, and names
 // messages that were not acknowledged.
 func (c *client) Close(ctx context.Context) error {

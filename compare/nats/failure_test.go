@@ -150,6 +150,7 @@ func TestEmptyAtFirst(t *testing.T) {
 // A consumer that the server has deleted, and a server that stands still, end
 // Receive with a word for it.
 func TestReceiveEnds(t *testing.T) {
+	t.Parallel() // most of it is waiting for heartbeats
 	s := start(t)
 	c := connect(t, s, nil)
 	receive := func() error {

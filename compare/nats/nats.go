@@ -8,7 +8,15 @@
 // as the library's documentation recommends, and the consumer pulls without
 // acknowledging, which is what the others' automatic acknowledgement comes to.
 //
-// Options: acks (async, none) with window, ack (none, all) with ack-every,
+// That is its documented best for this work too: NATS's own pages publish with
+// PublishAsync and a bounded number pending ("Publishing to Streams",
+// docs.nats.io, using-nats/developer/develop_jetstream/publish; the library's
+// default is 4,000), and let a consumer that needs no redelivery have ack policy
+// none, or one that does acknowledge many at once with ack policy all
+// ("Consumers", docs.nats.io, nats-concepts/jetstream/consumers). Its 2.9 has no
+// setting for when files are flushed: it does so every two minutes.
+//
+// Options: acks (async, each, none) with window, ack (none, all) with ack-every,
 // prefetch, prefetch-bytes.
 package nats
 
@@ -74,8 +82,12 @@ func (d *Driver) Settings(ctx context.Context, broker host.Host, o driver.Option
 }
 
 func (o options) acknowledgement() string {
-	if o.acks {
-		return fmt.Sprintf("asynchronous, an ack for each message, up to %d outstanding", o.window)
+	const means = "; it means: written to the stream's file, not flushed"
+	switch o.acks {
+	case "async":
+		return fmt.Sprintf("asynchronous, an ack for each message, up to %d outstanding", o.window) + means
+	case "each":
+		return "an ack awaited for every message" + means
 	}
 	return "none (a plain publish on the stream's subject; one round trip at the end of all)"
 }
@@ -84,7 +96,7 @@ func (o options) acknowledgement() string {
 // client of the library as they come.
 func deviations(o options) string {
 	list := []string{"client does not reconnect"}
-	if o.acks && o.window != defaultWindow {
+	if o.acks != "none" && o.window != defaultWindow {
 		list = append(list, fmt.Sprintf("window %d for %d", o.window, defaultWindow))
 	}
 	list = append(list, fmt.Sprintf("pulls of %d messages for 500", o.prefetch))

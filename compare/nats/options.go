@@ -8,12 +8,12 @@ import (
 
 // options are what a scenario can choose.
 type options struct {
-	acks          bool // of the stream, for each message
-	window        int  // acks: messages that may wait for theirs
-	ackAll        bool // the consumer acknowledges
-	ackEvery      int  // ackAll: messages per acknowledgement
-	prefetch      int  // messages that a pull asks for at most
-	prefetchBytes int  // of payload that a pull asks for at most
+	acks          string // of the stream, for each message: async, each, none
+	window        int    // async: messages that may wait for theirs; each: 1
+	ackAll        bool   // the consumer acknowledges
+	ackEvery      int    // ackAll: messages per acknowledgement
+	prefetch      int    // messages that a pull asks for at most
+	prefetchBytes int    // of payload that a pull asks for at most
 }
 
 const (
@@ -27,7 +27,7 @@ const (
 func readOptions(o driver.Options) (options, error) {
 	r := o.Read()
 	opt := options{
-		acks:          r.OneOf("acks", "async", "none") == "async",
+		acks:          r.OneOf("acks", "async", "each", "none"),
 		window:        r.Int("window", defaultWindow, 1, 100_000),
 		ackAll:        r.OneOf("ack", "none", "all") == "all",
 		ackEvery:      r.Int("ack-every", defaultAckEvery, 1, 65535),
@@ -42,12 +42,15 @@ func readOptions(o driver.Options) (options, error) {
 		name, needs string
 		met         bool
 	}{
-		{"window", "acks = async", opt.acks},
+		{"window", "acks = async", opt.acks == "async"},
 		{"ack-every", "ack = all", opt.ackAll},
 	} {
 		if _, given := o[n.name]; given && !n.met {
 			return options{}, fmt.Errorf("nats: option %s does nothing without %s", n.name, n.needs)
 		}
+	}
+	if opt.acks == "each" {
+		opt.window = 1
 	}
 	return opt, nil
 }

@@ -15,7 +15,7 @@ func TestOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	// NetDB'11 §5: at most 1,000 messages, about 200 KB.
-	if !opt.acks || opt.window != 4000 || opt.ackAll || opt.prefetch != 1000 || opt.prefetchBytes != 204_800 {
+	if opt.acks != "async" || opt.window != 4000 || opt.ackAll || opt.prefetch != 1000 || opt.prefetchBytes != 204_800 {
 		t.Errorf("the defaults are %+v", opt)
 	}
 	for _, test := range []struct {
@@ -23,6 +23,7 @@ func TestOptions(t *testing.T) {
 		want string
 	}{
 		{driver.Options{"acks": "all"}, `acks = "all"`},
+		{driver.Options{"acks": "each", "window": "10"}, "window does nothing without acks = async"},
 		{driver.Options{"acks": "none", "window": "10"}, "window does nothing without acks = async"},
 		{driver.Options{"ack-every": "10"}, "ack-every does nothing without ack = all"},
 		{driver.Options{"window": "0"}, `window = "0"`},
@@ -57,6 +58,7 @@ func TestSettingsFollowOptions(t *testing.T) {
 	}
 	for _, test := range []struct{ before, after driver.Options }{
 		{nil, driver.Options{"acks": "none"}},
+		{nil, driver.Options{"acks": "each"}},
 		{nil, driver.Options{"window": "10"}},
 		{nil, driver.Options{"ack": "all"}},
 		{driver.Options{"ack": "all"}, driver.Options{"ack": "all", "ack-every": "10"}},

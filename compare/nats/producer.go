@@ -27,6 +27,7 @@ type producer struct {
 	// With acks: each message that waits for its ack holds a slot.
 	slots   chan struct{}
 	acked   atomic.Int64
+	sure    atomic.Int64  // of them, before one that was refused
 	failed  chan struct{} // closed when a message was refused
 	refusal error         // the first; set before failed is closed
 	refused sync.Once
@@ -36,13 +37,13 @@ type producer struct {
 func (c *client) Producer(ctx context.Context, queue string) (driver.Producer, error) {
 	p := &producer{c: c, queue: queue, failed: make(chan struct{})}
 	var opts []jetstream.JetStreamOpt
-	if c.opt.acks {
+	if c.opt.acks != "none" {
 		p.slots = make(chan struct{}, c.opt.window)
 		opts = []jetstream.JetStreamOpt{
 			// Never reached: there are no more slots than that.
 			jetstream.WithPublishAsyncMaxPending(c.opt.window),
 			jetstream.WithPublishAsyncAckHandler(func(jetstream.JetStream, *nats.Msg, *jetstream.PubAck) {
-				p.acked.Add(1)
+				p.noteAck()
 				<-p.slots
 			}),
 			jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, _ *nats.Msg, err error) {
@@ -63,6 +64,15 @@ func (c *client) Producer(ctx context.Context, queue string) (driver.Producer, e
 		return nil, errors.Join(err, p.close(ctx))
 	}
 	return p, nil
+}
+
+func (p *producer) noteAck() {
+	p.acked.Add(1)
+	select {
+	case <-p.failed:
+	default:
+		p.sure.Add(1)
+	}
 }
 
 // refuse keeps why a message was not taken.
@@ -97,6 +107,11 @@ func (p *producer) Send(ctx context.Context, payload []byte) error {
 		return p.fail(ctx, "sending", err)
 	}
 	p.sent.Add(1)
+	if p.c.opt.acks == "each" {
+		if err := p.complete(ctx); err != nil {
+			return p.fail(ctx, "waiting for the ack", err)
+		}
+	}
 	return nil
 }
 
@@ -143,7 +158,14 @@ func (p *producer) Flush(ctx context.Context) error {
 		}
 		return nil
 	}
-	var err error
+	if err := p.complete(ctx); err != nil {
+		return p.fail(ctx, "waiting for acks", err)
+	}
+	return nil
+}
+
+// complete waits until all messages have been acknowledged.
+func (p *producer) complete(ctx context.Context) (err error) {
 	select {
 	case <-p.l.js.PublishAsyncComplete():
 	case <-p.failed:
@@ -154,14 +176,16 @@ func (p *producer) Flush(ctx context.Context) error {
 	}
 	select {
 	case <-p.failed:
-		err = p.refusal
+		return p.refusal
 	default:
+		return err
 	}
-	if err != nil {
-		return p.fail(ctx, "waiting for acks", err)
-	}
-	return nil
 }
+
+// Promised returns how many messages the stream has acknowledged. The acks of
+// a connection come in the order of its messages, and none is counted after one
+// that was refused. It may be called at any time.
+func (p *producer) Promised() int64 { return p.sure.Load() }
 
 // fail says what failed, why, and how many messages are affected.
 func (p *producer) fail(ctx context.Context, what string, err error) error {

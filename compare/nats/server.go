@@ -68,7 +68,21 @@ func (d *Driver) Start(ctx context.Context, broker host.Host, dir string, o driv
 		}
 		return nil, err
 	}
-	return s, nil
+	return server{s}, nil
+}
+
+// server is the program, which can be restarted, and what its files are for.
+type server struct{ *driver.Program }
+
+// StoreParts are a stream's blocks, their indexes, and what is known of streams
+// and their consumers.
+func (server) StoreParts() []driver.StorePart {
+	const stream = "jetstream/*/streams/*/"
+	return []driver.StorePart{
+		{Name: "log", Globs: []string{stream + "msgs/*.blk"}},
+		{Name: "index", Globs: []string{stream + "msgs/*.idx", stream + "msgs/*.fss"}},
+		{Name: "metadata", Globs: []string{stream + "meta.*", stream + "obs/*/*"}},
+	}
 }
 
 // onPath is the command that becomes a program that may lie where users other

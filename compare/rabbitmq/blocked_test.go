@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"sync"
 	"testing"
 	"time"
 
@@ -60,38 +61,50 @@ func TestB24Blocked(t *testing.T) {
 	defer s.Stop(context.Background())
 	rabbitmqctl(t, s, "set_vm_memory_high_watermark", "0.00001")
 
+	// All at once, since most of it is waiting.
+	before := goleak.IgnoreCurrent()
+	var wg sync.WaitGroup
 	for _, o := range []driver.Options{{}, {"socket": "plain"}, {"confirms": "bulk", "window": "10"}} {
-		before := goleak.IgnoreCurrent()
-		c, err := d.Connect(t.Context(), s.Target(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := c.Producer(t.Context(), "q")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		for err = nil; err == nil; {
-			err = p.Send(ctx, make([]byte, 64<<10))
-		}
-		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v: Send: %v, wanted the context's error", o, err)
-		}
-		if reasons := c.(driver.Blocked).BlockedReasons(); len(reasons) == 0 || reasons[0] != "low on memory" {
-			t.Errorf("%v: blocked for %q", o, reasons)
-		}
-		closed := make(chan error, 1)
-		go func() { closed <- c.Close(t.Context()) }()
-		select {
-		case err = <-closed:
-		case <-time.After(30 * time.Second):
-			t.Fatalf("%v: Close hangs", o)
-		}
-		// Without confirms, Send has given the connection up already.
-		if o["confirms"] == "bulk" && err == nil {
-			t.Errorf("%v: Close does not say that the connection was given up", o)
-		}
-		goleak.VerifyNone(t, before)
+		wg.Go(func() { sendBlocked(t, d, s.Target(), o) })
+	}
+	wg.Wait()
+	goleak.VerifyNone(t, before)
+}
+
+// sendBlocked sends until the server takes no more, and looks at what is said
+// of that.
+func sendBlocked(t *testing.T, d driver.Driver, target driver.Target, o driver.Options) {
+	c, err := d.Connect(t.Context(), target, o)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	p, err := c.Producer(t.Context(), "q")
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	for err = nil; err == nil; {
+		err = p.Send(ctx, make([]byte, 64<<10))
+	}
+	cancel()
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v: Send: %v, wanted the context's error", o, err)
+	}
+	if reasons := c.(driver.Blocked).BlockedReasons(); len(reasons) == 0 || reasons[0] != "low on memory" {
+		t.Errorf("%v: blocked for %q", o, reasons)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- c.Close(t.Context()) }()
+	select {
+	case err = <-closed:
+	case <-time.After(30 * time.Second):
+		t.Errorf("%v: Close hangs", o)
+		return
+	}
+	// Without confirms, Send has given the connection up already.
+	if o["confirms"] == "bulk" && err == nil {
+		t.Errorf("%v: Close does not say that the connection was given up", o)
 	}
 }
