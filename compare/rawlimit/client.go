@@ -123,12 +123,18 @@ func (c *client) Producer(_ context.Context, queue string) (driver.Producer, err
 	if c.closed {
 		return nil, errClosed
 	}
-	if c.path == PathDisk {
-		p := &grantProducer{client: c, queue: queue}
-		c.producers = append(c.producers, p)
-		return p, nil
+	var p interface {
+		driver.Producer
+		closer
 	}
-	p := newStreamProducer(c, queue)
+	switch c.path {
+	case PathDisk:
+		p = &grantProducer{client: c, queue: queue}
+	case PathPing:
+		p = &pingProducer{client: c, queue: queue}
+	default:
+		p = newStreamProducer(c, queue)
+	}
 	c.producers = append(c.producers, p)
 	return p, nil
 }

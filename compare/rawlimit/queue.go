@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -22,7 +23,7 @@ type span struct {
 // with what it takes to make the messages again.
 type queue struct {
 	name string
-	file *os.File // nil with path tcp
+	file *os.File // nil with paths tcp and ping
 
 	mu           sync.Mutex // guards all that follows
 	payloadBytes int        // 0 until something was produced
@@ -32,11 +33,12 @@ type queue struct {
 	producing    bool
 	err          error         // why it takes no more
 	wake         chan struct{} // closed when bytes grows; nil when nobody waits
+	followers    []net.Conn    // see follow; replaced, never changed
 }
 
 func openQueue(dir, name string, path Path) (*queue, error) {
 	q := &queue{name: name}
-	if path == PathTCP {
+	if !path.stores() {
 		return q, nil
 	}
 	// In hexadecimal, since a queue may be called what a file may not.
@@ -74,6 +76,10 @@ func (q *queue) end(err error) {
 	q.producing = false
 	if cut := q.bytes % q.entryBytes(); cut > 0 {
 		q.bytes -= cut
+		for _, f := range q.followers { // they have got what is taken back
+			f.Close()
+		}
+		q.followers = nil
 		if q.file != nil {
 			err = errors.Join(err, q.file.Truncate(q.bytes))
 		}
@@ -86,13 +92,13 @@ func (q *queue) end(err error) {
 // entryBytes is called with q.mu held, once something was produced.
 func (q *queue) entryBytes() int64 { return int64(entryHeaderBytes + q.payloadBytes) }
 
-// append takes bytes of the stream: into the file, or nowhere. Only the
-// producing connection calls it.
-func (q *queue) append(b []byte) error {
+// append takes bytes of the stream: into the file, or nowhere. It returns those
+// who have got all that was before it. Only the producing connection calls it.
+func (q *queue) append(b []byte) (followers []net.Conn, err error) {
 	if q.file != nil {
 		// Nobody else moves the end, which only append and end know.
 		if _, err := q.file.WriteAt(b, q.bytes); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	q.mu.Lock()
@@ -102,7 +108,7 @@ func (q *queue) append(b []byte) error {
 		close(q.wake)
 		q.wake = nil
 	}
-	return nil
+	return q.followers, nil
 }
 
 // arrived returns how many whole messages there are.

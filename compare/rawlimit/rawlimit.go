@@ -7,10 +7,14 @@
 // entry's size: 941 Mbit/s over 209 bytes are 563,000 messages a second. They
 // are checked one by one like those of every system.
 //
-// Three paths can be measured, by the option "path":
+// Four paths can be measured, by the option "path":
 //
 //	tcp    the link alone: one TCP stream in large writes, which the server reads
 //	       and throws away. A consumer gets the same messages, made again.
+//	ping   the link alone, message by message: each is a write of its own, and the
+//	       server writes what one read returns to the consumers before the next.
+//	       No message can be faster there and back, which is the limit of a
+//	       latency.
 //	file   link and file: the stream goes into a file, and comes out of it by
 //	       sendfile
 //	disk   the file alone: the server makes the messages itself and writes them
@@ -49,7 +53,7 @@ func (limit) Name() string { return "rawlimit" }
 
 // options of the driver:
 //
-//	path            tcp, file or disk
+//	path            tcp, ping, file or disk
 //	flush-interval  between two flushes of the file to the disk; 0 leaves them
 //	                to the kernel. Default: as Kafka's in the scenarios, 1s
 type options struct {
@@ -59,12 +63,12 @@ type options struct {
 
 func readOptions(o driver.Options) (options, error) {
 	r := o.Read()
-	opts := options{path: Path(r.OneOf("path", string(PathTCP), string(PathFile), string(PathDisk)))}
+	opts := options{path: Path(r.OneOf("path", string(PathTCP), string(PathPing), string(PathFile), string(PathDisk)))}
 	opts.flushInterval = r.Duration("flush-interval", time.Second)
-	if opts.path == PathTCP {
+	if !opts.path.stores() {
 		opts.flushInterval = 0
 		if _, given := o["flush-interval"]; given {
-			return opts, errors.Join(r.Err(), fmt.Errorf("option flush-interval: with path = %q nothing is stored that could be flushed", PathTCP))
+			return opts, errors.Join(r.Err(), fmt.Errorf("option flush-interval: with path = %q nothing is stored that could be flushed", opts.path))
 		}
 	}
 	return opts, r.Err()
@@ -92,6 +96,9 @@ func (limit) Settings(_ context.Context, _ host.Host, o driver.Options) ([]drive
 	switch opts.path {
 	case PathTCP:
 		persistence, flush, queue = "none: thrown away; made again for a consumer", "does not apply", "a count of bytes"
+	case PathPing:
+		persistence, flush, queue = "none: sent on to the consumers at once", "does not apply", "a count of bytes"
+		batching = "entries of 9 bytes + payload, as large as Kafka's, each a write of its own"
 	case PathDisk:
 		batching = fmt.Sprintf("counts alone; the server makes the messages and writes %d KiB at a time", writeBytes>>10)
 		memory = "two write buffers of 1 MiB"

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var paths = []Path{PathTCP, PathFile, PathDisk}
+var paths = []Path{PathTCP, PathPing, PathFile, PathDisk}
 
 // eachPath runs the test with every path.
 func eachPath(t *testing.T, test func(t *testing.T, path Path)) {
@@ -34,7 +34,7 @@ func serve(t *testing.T, path Path) (addr, dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "store")
 	cfg := ServerConfig{Listen: "127.0.0.1:0", Dir: dir, Path: path}
-	if path != PathTCP {
+	if path.stores() {
 		cfg.FlushInterval = time.Millisecond
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -448,7 +448,7 @@ func TestFailedWriteEndsTheQueue(t *testing.T) {
 	if err := q.begin(request{PayloadBytes: 200}); err != nil {
 		t.Fatal(err)
 	}
-	err = q.append(make([]byte, 209))
+	_, err = q.append(make([]byte, 209))
 	if err == nil {
 		t.Fatal("a full disk takes a write")
 	}

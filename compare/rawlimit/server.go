@@ -22,9 +22,13 @@ type Path string
 // The paths.
 const (
 	PathTCP  Path = "tcp"  // the link: received and thrown away; sent as made
+	PathPing Path = "ping" // the link, message by message: what is received is sent on at once
 	PathFile Path = "file" // link and disk: received into a file; sent with sendfile
 	PathDisk Path = "disk" // the disk: made by the server, written to a file; sent with sendfile
 )
+
+// stores says whether the messages go into a file.
+func (p Path) stores() bool { return p == PathFile || p == PathDisk }
 
 // ServerConfig is how [Serve] serves.
 type ServerConfig struct {
@@ -52,16 +56,16 @@ type server struct {
 // Serve calls ready with its address when it takes requests, and serves until
 // ctx ends, which is its normal end. The files stay.
 func Serve(ctx context.Context, cfg ServerConfig, ready func(net.Addr)) error {
-	if cfg.Path != PathTCP && cfg.Path != PathFile && cfg.Path != PathDisk {
-		return fmt.Errorf("path %q: one of %s, %s, %s is wanted", cfg.Path, PathTCP, PathFile, PathDisk)
+	if cfg.Path != PathTCP && cfg.Path != PathPing && !cfg.Path.stores() {
+		return fmt.Errorf("path %q: one of %s, %s, %s, %s is wanted", cfg.Path, PathTCP, PathPing, PathFile, PathDisk)
 	}
-	if cfg.FlushInterval < 0 || cfg.FlushInterval > 0 && cfg.Path == PathTCP {
-		return fmt.Errorf("flush interval %v: none is possible below 0, and with path tcp there is nothing to flush", cfg.FlushInterval)
+	if cfg.FlushInterval < 0 || cfg.FlushInterval > 0 && !cfg.Path.stores() {
+		return fmt.Errorf("flush interval %v: none is possible below 0, and with path %s there is nothing to flush", cfg.FlushInterval, cfg.Path)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Path != PathTCP {
+	if cfg.Path.stores() {
 		if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
 			return err
 		}
@@ -228,7 +232,7 @@ func (s *server) receive(c net.Conn, q *queue) error {
 	for {
 		n, err := c.Read(buf)
 		if n > 0 {
-			if err := q.append(buf[:n]); err != nil {
+			if err := s.forward(q, buf[:n]); err != nil {
 				return &storeError{err}
 			}
 		}
@@ -301,7 +305,7 @@ func makeGrants(ctx context.Context, c net.Conn, g *workload.Generator, payloadB
 func (s *server) writeGrants(c net.Conn, q *queue, payloadBytes int, free chan<- []byte, full <-chan []byte) error {
 	var grant [grantBytes]byte
 	for buf := range full {
-		if err := q.append(buf); err != nil {
+		if _, err := q.append(buf); err != nil {
 			return &storeError{err}
 		}
 		binary.BigEndian.PutUint32(grant[:], uint32(len(buf)/(entryHeaderBytes+payloadBytes)))
@@ -342,19 +346,11 @@ func (s *server) consume(c *net.TCPConn, q *queue) error {
 			return err
 		}
 	}
-	for at := int64(0); ; {
-		end, err := q.wait(ctx, at)
-		if err == nil {
-			err = send(at, end)
-		}
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
-		}
-		at = end
+	err := s.sendAll(ctx, q, c, send)
+	if ctx.Err() != nil {
+		return nil
 	}
+	return err
 }
 
 // sendBytes is how much is made and sent at a time with path tcp.

@@ -22,8 +22,8 @@ func runRawServer(ctx context.Context, args []string, std stdio) error {
 	flags.SetOutput(std.Err)
 	cfg := rawlimit.ServerConfig{Logger: slog.New(slog.NewTextHandler(std.Err, nil))}
 	flags.StringVar(&cfg.Listen, "listen", "127.0.0.1:0", "`address` to serve on; port 0 takes a free one")
-	flags.StringVar(&cfg.Dir, "dir", "", "`folder` for the files; with path tcp none are made")
-	path := flags.String("path", string(rawlimit.PathTCP), "what the bytes pass through: tcp, file or disk")
+	flags.StringVar(&cfg.Dir, "dir", "", "`folder` for the files; with paths tcp and ping none are made")
+	path := flags.String("path", string(rawlimit.PathTCP), "what the bytes pass through: tcp, ping, file or disk")
 	flags.DurationVar(&cfg.FlushInterval, "flush-interval", 0, "time between two flushes to the disk; 0 leaves them to the kernel")
 	flags.Usage = func() {
 		fmt.Fprintf(std.Out, "testbed rawserver serves the physical limit of link and disk until it is stopped.\n\n%s\n"+
