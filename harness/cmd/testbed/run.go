@@ -267,6 +267,9 @@ func (f *runFlags) conclude(dir string, std stdio) error {
 	if err := plots.RatesTable(std.Out, r); err != nil {
 		return err
 	}
+	if err := plots.ContractDifferences(std.Out, r); err != nil {
+		return err
+	}
 	if f.figures {
 		if _, err := plots.Draw(r, dir); err != nil {
 			return err

@@ -1,0 +1,345 @@
+package plots
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kafkalab/results/resultfile"
+)
+
+// ContractLegend says how the table of the contract is to be read.
+const ContractLegend = "Settings on which the comparison rests. " + readBackMark + ": said by the running broker or by its kernel; without it, what the driver was told. " +
+	"Rows of threads, versions and queue types are shown and not compared."
+
+const (
+	readBackMark = "✓"
+	notRead      = "not read"
+)
+
+// contractTable is the contract of each system side by side, nil if none has
+// been read. Systems of one driver whose contracts are the same but for their
+// threads share a column.
+func contractTable(s resultfile.Scenario) *Table {
+	type column struct {
+		driver string
+		labels []string
+		rows   []resultfile.ContractRow
+	}
+	var columns []*column
+	var rows []string
+	for _, y := range s.Systems {
+		for _, r := range y.Contract {
+			if !slices.Contains(rows, r.Row) {
+				rows = append(rows, r.Row)
+			}
+		}
+		i := slices.IndexFunc(columns, func(c *column) bool { return c.driver == y.Driver && sameContract(c.rows, y.Contract) })
+		if i < 0 {
+			columns = append(columns, &column{driver: y.Driver, rows: y.Contract})
+			i = len(columns) - 1
+		}
+		columns[i].labels = append(columns[i].labels, y.Label)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	t := &Table{Head: []string{"setting"}, left: map[int]bool{}}
+	for i, c := range columns {
+		t.Head = append(t.Head, shortList(c.labels))
+		t.left[i+1] = true
+	}
+	for _, name := range rows {
+		cells := []string{name}
+		for _, c := range columns {
+			cell := notRead
+			if r, ok := contractRow(c.rows, name); ok {
+				if cell = r.Value; r.ReadBack {
+					cell += " " + readBackMark
+				}
+			}
+			cells = append(cells, cell)
+		}
+		t.add(cells...)
+	}
+	return t
+}
+
+// shortList joins labels, the first three and how many more there are.
+func shortList(labels []string) string {
+	const most = 3
+	if len(labels) > most {
+		return fmt.Sprintf("%s; and %d more", strings.Join(labels[:most], "; "), len(labels)-most)
+	}
+	return strings.Join(labels, "; ")
+}
+
+func sameContract(a, b []resultfile.ContractRow) bool {
+	return slices.EqualFunc(a, b, func(x, y resultfile.ContractRow) bool {
+		return x == y || x.Row == y.Row && x.Row == "threads"
+	})
+}
+
+func contractRow(rows []resultfile.ContractRow, name string) (resultfile.ContractRow, bool) {
+	for _, r := range rows {
+		if r.Row == name {
+			return r, true
+		}
+	}
+	return resultfile.ContractRow{}, false
+}
+
+// clause says in words what a class of a row means, of one system and of
+// several.
+type clause struct{ one, several string }
+
+func (c clause) of(n int) string {
+	if n == 1 {
+		return c.one
+	}
+	return c.several
+}
+
+// both is a clause whose verb is alike for one and for several but for its s.
+func both(verb, rest string) clause { return clause{verb + "s " + rest, verb + " " + rest} }
+
+// comparedRow is a row of the contract that systems are compared by.
+type comparedRow struct {
+	name string
+	// asked says for which work the row matters; nil: for all.
+	asked func(resultfile.Work) bool
+	// limits says that the physical limit is compared too: it is not a broker,
+	// but runs on the same machine.
+	limits bool
+	words  func(class string) clause
+}
+
+func produces(w resultfile.Work) bool { return w != resultfile.Consume }
+func consumes(w resultfile.Work) bool { return w != resultfile.Produce && w != resultfile.Crash }
+
+var comparedRows = []comparedRow{
+	{name: "durability", words: oneOf(map[string]clause{
+		"persistent": both("store", "messages on the disk (persistent)"),
+		"transient":  both("keep", "messages in memory only (transient)"),
+	})},
+	{name: "flush", words: flushWords},
+	{name: "producer acknowledgement", asked: produces, words: oneOf(map[string]clause{
+		"none":     both("acknowledge", "nothing to the producer"),
+		"received": both("acknowledge", "messages when they were received"),
+		"appended": both("acknowledge", "messages when they were written"),
+		"flushed":  both("acknowledge", "messages when they were on the disk"),
+	})},
+	{name: "consumer acknowledgement", asked: consumes, words: oneOf(map[string]clause{
+		"none":      both("leave", "it to the consumer to keep its place"),
+		"automatic": both("count", "messages as consumed when they were sent"),
+		"each":      {"has each message acknowledged by the consumer", "have each message acknowledged by the consumer"},
+		"bulk":      {"has many messages acknowledged at once by the consumer", "have many messages acknowledged at once by the consumer"},
+	})},
+	{name: "prefetch bytes", asked: consumes, words: prefetchWords},
+	{name: "connections", words: func(class string) clause {
+		noun := "connections"
+		if class == "1" {
+			noun = "connection"
+		}
+		return both("use", class+" "+noun)
+	}},
+	{name: "cores", limits: true, words: func(class string) clause {
+		return clause{"may use the cores " + class, "may use the cores " + class}
+	}},
+	{name: "memory limit", limits: true, words: func(class string) clause {
+		bytes, err := strconv.ParseInt(class, 10, 64)
+		if err != nil {
+			return clause{"is held to no memory", "are held to no memory"}
+		}
+		size := Show(ResidentPeak, float64(bytes)) + " of memory"
+		return clause{"is held to " + size, "are held to " + size}
+	}},
+	{name: "disk", limits: true, words: func(class string) clause { return both("lie", "on "+class) }},
+}
+
+// oneOf is words for a few classes. One that it does not know stands as it is.
+func oneOf(known map[string]clause) func(string) clause {
+	return func(class string) clause {
+		if c, ok := known[class]; ok {
+			return c
+		}
+		return clause{"has " + class, "have " + class}
+	}
+}
+
+func flushWords(class string) clause {
+	switch {
+	case class == "os":
+		return both("leave", "flushing to the kernel")
+	case class == "each":
+		return both("flush", "every message")
+	}
+	var parts []string
+	for part := range strings.SplitSeq(class, ", ") {
+		kind, value, _ := strings.Cut(part, " ")
+		if kind == "count" {
+			value += " messages"
+		}
+		parts = append(parts, "every "+value)
+	}
+	return clause{"flushes " + strings.Join(parts, " or "), "flush " + strings.Join(parts, " or ")}
+}
+
+func prefetchWords(class string) clause {
+	bytes, err := strconv.ParseInt(class, 10, 64)
+	if err != nil {
+		return both("send", "ahead without a bound but TCP's")
+	}
+	return both("send", "up to "+number(float64(bytes))+" B ahead")
+}
+
+// faction are the systems of one class.
+type faction struct {
+	class   string
+	systems []resultfile.System
+}
+
+// manyFactions is from how many classes on a row is what the figure is about,
+// and not a difference to be told system by system.
+const manyFactions = 4
+
+// contractDifferences says in words where the systems of a figure differ in
+// what the comparison rests on, a sentence for each row and class; nil if they
+// do not, or nothing was read. Rows that do not matter for the scenario's work
+// are passed over.
+func contractDifferences(s resultfile.Scenario) []string {
+	var out []string
+	for _, row := range comparedRows {
+		if row.asked != nil && !row.asked(s.Work) {
+			continue
+		}
+		factions := factionsOf(s, row)
+		switch {
+		case len(factions) < 2:
+		case len(factions) >= manyFactions:
+			out = append(out, fmt.Sprintf("The row %q of the contract differs from system to system (%d settings).", row.name, len(factions)))
+		default:
+			out = append(out, differences(s, row, factions)...)
+		}
+	}
+	return out
+}
+
+func differences(s resultfile.Scenario, row comparedRow, factions []faction) (out []string) {
+	most := 0
+	for i, f := range factions {
+		if weight(f) > weight(factions[most]) {
+			most = i
+		}
+	}
+	usual := factions[most]
+	names := namesOf(s, usual)
+	those := joinNames(names)
+	if len(names) > 2 {
+		those, names = "the others", nil
+	}
+	for i, f := range factions {
+		if i == most {
+			continue
+		}
+		subject := namesOf(s, f)
+		out = append(out, fmt.Sprintf("%s %s where %s %s.", joinNames(subject), row.words(f.class).of(len(subject)), those, row.words(usual.class).of(len(names))))
+	}
+	return out
+}
+
+// weight is how many drivers have a class among the paper's systems, and then
+// among all: the variants of one system are not several.
+func weight(f faction) int {
+	var main, all []string
+	for _, y := range f.systems {
+		if y.Role == resultfile.RoleSystem && !slices.Contains(main, y.Driver) {
+			main = append(main, y.Driver)
+		}
+		if !slices.Contains(all, y.Driver) {
+			all = append(all, y.Driver)
+		}
+	}
+	return 1000*len(main) + len(all)
+}
+
+// factionsOf groups the systems of a scenario by their class of a row, in the
+// order in which the classes come.
+func factionsOf(s resultfile.Scenario, row comparedRow) (all []faction) {
+	for _, y := range s.Systems {
+		if y.Role == resultfile.RoleLimit && !row.limits {
+			continue
+		}
+		r, ok := contractRow(y.Contract, row.name)
+		if !ok || r.Class == "" {
+			continue
+		}
+		i := slices.IndexFunc(all, func(f faction) bool { return f.class == r.Class })
+		if i < 0 {
+			all = append(all, faction{class: r.Class})
+			i = len(all) - 1
+		}
+		all[i].systems = append(all[i].systems, y)
+	}
+	return all
+}
+
+// namesOf names the systems of a faction. Those of a driver of which no other
+// faction has any stand together, under what their labels have in common before
+// the first comma.
+func namesOf(s resultfile.Scenario, f faction) (names []string) {
+	for _, y := range f.systems {
+		name := y.Label
+		short, _, _ := strings.Cut(y.Label, ",")
+		whole := !slices.ContainsFunc(s.Systems, func(o resultfile.System) bool {
+			other, _, _ := strings.Cut(o.Label, ",")
+			in := slices.ContainsFunc(f.systems, func(z resultfile.System) bool { return z.ID == o.ID })
+			return other == short && !in && len(o.Contract) > 0
+		})
+		if whole {
+			name = short
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// joinNames writes names as a sentence has them. A name may hold a comma.
+func joinNames(names []string) string {
+	separator := ", "
+	if slices.ContainsFunc(names, func(n string) bool { return strings.Contains(n, ",") }) {
+		separator = "; "
+	}
+	const most = 4
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], separator), len(names)-most)
+	}
+	if n := len(names); n > 1 {
+		return strings.Join(names[:n-1], separator) + " and " + names[n-1]
+	}
+	return strings.Join(names, "")
+}
+
+// ContractDifferences writes, for the scenarios of a run, where their systems
+// differ in what the comparison rests on; nothing where they do not.
+func ContractDifferences(w io.Writer, r *resultfile.Result) error {
+	for _, s := range r.Run.Scenarios {
+		words := contractDifferences(s)
+		if len(words) == 0 {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "\n%s: the systems differ in their settings:\n", s.Name); err != nil {
+			return err
+		}
+		for _, sentence := range words {
+			if _, err := fmt.Fprintf(w, "  %s\n", sentence); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
