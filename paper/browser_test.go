@@ -104,7 +104,7 @@ var probed = regexp.MustCompile(`(?s)<pre id="result">(.*?)</pre>`)
 func TestReportInABrowser(t *testing.T) {
 	b := findBrowser(t)
 	dir := t.TempDir()
-	report := makeReport(t, invented{name: "one", messages: 1_000_000, repeat: 2, rates: asMeasured()}.write(t, dir))
+	report := everyPart(t, dir)
 	if _, err := report.Write(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -113,9 +113,15 @@ func TestReportInABrowser(t *testing.T) {
 	}
 	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	defer server.Close()
-	wanted := 0
-	for _, s := range report.Runs[0].Sections {
-		wanted += len(s.Figures)
+	wanted, emulated := 0, 0
+	for _, p := range report.Runs {
+		for _, s := range p.Sections {
+			emulated += len(s.Figures)
+		}
+	}
+	wanted = emulated
+	for _, d := range report.Drawn {
+		wanted += len(d.Drawings)
 	}
 	for _, c := range []struct {
 		name, background string
@@ -135,7 +141,7 @@ func TestReportInABrowser(t *testing.T) {
 				t.Fatalf("nothing was measured:\n%s", dom)
 			}
 			for _, v := range views {
-				checkView(t, v, wanted)
+				checkView(t, v, wanted, emulated)
 				if v.Background != c.background {
 					t.Errorf("the background is %s, want %s", v.Background, c.background)
 				}
@@ -144,16 +150,16 @@ func TestReportInABrowser(t *testing.T) {
 	}
 }
 
-func checkView(t *testing.T, v measured, figures int) {
+func checkView(t *testing.T, v measured, figures, labels int) {
 	t.Helper()
 	if v.Needs > v.Width {
 		t.Errorf("at %v pixels the page needs %v", v.Width, v.Needs)
 	}
-	if len(v.Figures) != figures || len(v.Labels) != figures {
-		t.Errorf("at %v pixels there are %d figures and %d labels, want %d", v.Width, len(v.Figures), len(v.Labels), figures)
+	if len(v.Figures) != figures || len(v.Labels) != labels {
+		t.Errorf("at %v pixels there are %d figures and %d labels, want %d and %d", v.Width, len(v.Figures), len(v.Labels), figures, labels)
 	}
 	for _, f := range v.Figures {
-		if f.Width < 300 || f.Height < 150 {
+		if f.Width < 300 || f.Height < 100 {
 			t.Errorf("at %v pixels figure %s is %v by %v", v.Width, f.ID, f.Width, f.Height)
 		}
 	}

@@ -8,12 +8,17 @@ import (
 	"kafkalab/plots"
 )
 
-// split writes a number of a check, and its unit apart.
+// split writes a number of a check, and its unit apart. Times, memory and rates
+// of data come in the unit that fits the number.
 func (k Check) split(v float64) (number, unit string) {
 	unit = k.Quantity.Unit()
 	switch {
 	case k.Statistic == MedianRatio:
 		return plots.Factor(v), "times"
+	case unit == "s" || unit == "B" || unit == "B/s":
+		shown := plots.Show(k.Quantity, v)
+		at := strings.LastIndexByte(shown, ' ')
+		return shown[:at], shown[at+1:]
 	case unit == "":
 		return strconv.FormatFloat(100*v, 'f', 1, 64), "%"
 	case v > 0 && v < 0.1: // a page in ten million messages is not nothing
@@ -37,6 +42,8 @@ func (k Check) HoldsIf() string {
 		unit = "times"
 	case unit == "":
 		value, unit = strconv.FormatFloat(100*k.Value, 'g', 4, 64), "%"
+	case unit == "s" || unit == "B" || unit == "B/s":
+		value, unit = k.split(k.Value)
 	case k.Value >= 1000:
 		value = plots.Rounded(k.Value)
 	}
@@ -55,8 +62,11 @@ func (k Check) Measured(f Finding) string {
 
 // Spread says how far the number is to be trusted.
 func (k Check) Spread(f Finding) string {
-	low, _ := k.split(f.Low)
-	high, _ := k.split(f.High)
+	low, lowUnit := k.split(f.Low)
+	high, highUnit := k.split(f.High)
+	if lowUnit != highUnit {
+		low, high = low+" "+lowUnit, high+" "+highUnit
+	}
 	switch {
 	case f.Interval:
 		return fmt.Sprintf("95 %% interval %s .. %s, %d repetitions", low, high, f.Repetitions)
