@@ -16,8 +16,8 @@ func (s *session) client(ctx context.Context, t *trial, spec Spec) { s.clientBes
 
 // beside is something that is done while a client measures.
 type beside interface {
-	begin(ctx context.Context, a *attempt) // when measuring begins
-	end() error                            // when the client has ended, whether it began or not
+	heed(ctx context.Context, a *attempt, e Event) // each of the client's events, once it has been heeded
+	end(a *attempt) error                          // when the client has ended
 }
 
 // clientBeside runs a client while something else is done; b may be nil.
@@ -27,13 +27,13 @@ func (s *session) clientBeside(ctx context.Context, t *trial, spec Spec, b besid
 		watch := &attempt{session: s, trial: t, spec: spec, talk: c}
 		err = c.listen(ctx, s.server.Died(), func(e Event) error {
 			err := watch.heed(ctx, e)
-			if err == nil && b != nil && e.Phase == Measure {
-				b.begin(ctx, watch)
+			if err == nil && b != nil {
+				b.heed(ctx, watch, e)
 			}
 			return err
 		})
 		if b != nil {
-			err = errors.Join(err, b.end())
+			err = errors.Join(err, b.end(watch))
 		}
 		watch.stopSampling(ctx)
 		err = errors.Join(err, c.close(ctx))

@@ -2,13 +2,14 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"kafkalab/harness/driver"
+	"kafkalab/harness/host"
 	"kafkalab/harness/scenario"
 	"kafkalab/results/resultfile"
 )
@@ -102,8 +103,10 @@ type killing struct {
 
 	cancel context.CancelFunc // nil: not begun
 	done   chan struct{}
-	killed bool          // these are set once done is closed
+	begun  atomic.Bool   // the server is on its way out
+	killed bool          // this and what follows are set once done is closed
 	at     time.Duration // when it was done
+	used   host.Usage    // by the server until then
 	err    error
 }
 
@@ -111,13 +114,20 @@ type killing struct {
 // gone. Then it is told.
 const tellAfter = 2 * time.Second
 
-func (k *killing) begin(ctx context.Context, a *attempt) {
-	ctx, k.cancel = context.WithCancel(ctx)
-	k.done = make(chan struct{})
-	go func() {
-		defer close(k.done)
-		k.run(ctx, a)
-	}()
+// heed begins with the measuring, and gives up when the client sends no more
+// although the server was there.
+func (k *killing) heed(ctx context.Context, a *attempt, e Event) {
+	switch {
+	case e.Phase == Measure:
+		ctx, k.cancel = context.WithCancel(ctx)
+		k.done = make(chan struct{})
+		go func() {
+			defer close(k.done)
+			k.run(ctx, a)
+		}()
+	case e.Phase == Drain && !k.begun.Load():
+		k.cancel()
+	}
 }
 
 func (k *killing) run(ctx context.Context, a *attempt) {
@@ -125,35 +135,44 @@ func (k *killing) run(ctx context.Context, a *attempt) {
 	if !wait(ctx, k.after) {
 		return // the client has ended, or the run
 	}
+	k.begun.Store(true)
 	// Once it has begun it comes to its end.
 	killing, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
 	defer cancel()
-	used, err := a.usage(killing)
-	if err == nil {
-		at := &a.trial.attempt
-		at.BrokerCPUSeconds = used.UserSeconds + used.SystemSeconds - (a.before.UserSeconds + a.before.SystemSeconds)
-		at.BrokerDiskWriteBytes = used.WrittenBytes - a.before.WrittenBytes
-		at.BrokerResidentBytes = used.ResidentBytes
+	if k.used, k.err = a.usage(killing); k.err != nil {
+		return
 	}
 	k.at = time.Since(began)
-	if err = errors.Join(err, k.server.Kill(killing)); err != nil {
+	if err := k.server.Kill(killing); err != nil {
 		k.err = fmt.Errorf("killing the broker: %w", err)
 		return
 	}
-	k.killed, a.measured = true, true
-	if wait(ctx, tellAfter) {
+	k.killed = true
+	if wait(ctx, min(tellAfter, a.spec.Stall/2)) {
 		k.err = a.talk.goOn()
 	}
 }
 
 // end waits for the killing to end, and keeps it from beginning.
-func (k *killing) end() error {
+func (k *killing) end(a *attempt) error {
 	if k.cancel == nil {
 		return nil
 	}
 	k.cancel()
 	<-k.done
+	a.measured = true // as far as it came: whether that is enough is decided later
+	if k.killed {
+		k.takeOver(a)
+	}
 	return k.err
+}
+
+// takeOver keeps in the attempt what the server had used when it was killed.
+func (k *killing) takeOver(a *attempt) {
+	at := &a.trial.attempt
+	at.BrokerCPUSeconds = k.used.UserSeconds + k.used.SystemSeconds - (a.before.UserSeconds + a.before.SystemSeconds)
+	at.BrokerDiskWriteBytes = k.used.WrittenBytes - a.before.WrittenBytes
+	at.BrokerResidentBytes = k.used.ResidentBytes
 }
 
 // wait waits for a time, and says whether it has passed before ctx ended.

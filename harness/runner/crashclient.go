@@ -66,6 +66,7 @@ func (c *client) crash(ctx context.Context, conn driver.Client) error {
 		recorder.Add(1)
 	}
 	end := recorder.Stop()
+	c.link.send(Event{Phase: Drain})
 	told := errors.Is(context.Cause(sending), errToldToStop)
 	stop(nil)
 	<-listening

@@ -84,7 +84,9 @@ func sample(args []string) int {
 	return 0
 }
 
-func drivers() *driver.Table { return driver.NewTable(driver.NewNull(), standIn{driver.NewNull()}) }
+func drivers() *driver.Table {
+	return driver.NewTable(driver.NewNull(), standIn{driver.NewNull()}, crasher{driver.NewNull()}, gatherer{driver.NewNull()})
+}
 
 // standIn is the null driver with a server process, and with one fault: the
 // option "fault" says which, "at" by which message. "kind" says what its server

@@ -1,0 +1,85 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"kafkalab/harness/driver"
+	"kafkalab/harness/host"
+	"kafkalab/harness/scenario"
+	"kafkalab/results/resultfile"
+)
+
+// gatherer is the null driver with groups that do nothing but say what the
+// option "outcome" wants.
+type gatherer struct{ driver.Null }
+
+func (gatherer) Name() string { return "gatherer" }
+
+func (gatherer) Check(context.Context, host.Host, driver.Options) error { return nil }
+
+func (d gatherer) Start(ctx context.Context, broker host.Host, dir string, _ driver.Options) (driver.Server, error) {
+	return d.Null.Start(ctx, broker, dir, nil)
+}
+
+func (gatherer) Rebalance(_ context.Context, _ driver.Target, o driver.Options, plan driver.RebalancePlan) (driver.RebalanceResult, error) {
+	plan.Moved(60)
+	plan.Moved(100)
+	r := driver.RebalanceResult{
+		Partitions: 12, Settles: []float64{0.1, 0.4, 0.3, 0.2}, Tries: []int{1, 3, 2, 1}, KillSettles: []float64{7},
+		QuietRequests: 30, QuietCommits: 10, QuietProofs: 20, QuietSeconds: 10,
+		Sent: plan.Messages, Consumed: plan.Messages + 5, RepeatsUnclean: 5, Uncommitted: 9,
+	}
+	switch o["outcome"] {
+	case "lost":
+		r.Lost = 3
+	case "error":
+		return r, errors.New("consumer 2 does not come up")
+	}
+	if len(plan.Helper) != 4 || plan.Helper[3] != "gatherer" || plan.Consumers != 4 {
+		return r, errors.New("the plan is not as it was asked for")
+	}
+	return r, nil
+}
+
+func TestRebalance(t *testing.T) {
+	s := scenario.Scenario{Name: "groups", Title: "groups", Purpose: "groups", Work: resultfile.Rebalance, PayloadBytes: 200, Queue: "bench", Limit: "none"}
+	for _, outcome := range []string{"good", "lost", "error"} {
+		s.Systems = append(s.Systems, scenario.System{ID: outcome, Label: outcome, Driver: "gatherer", Role: scenario.RoleSystem,
+			Options: driver.Options{"outcome": outcome}, ExpectedRate: 1000, StoredBytes: 209, Consumers: 4})
+	}
+	s.Systems = append(s.Systems, scenario.System{ID: "none", Label: "none", Driver: "standin", Role: scenario.RoleSystem,
+		ExpectedRate: 1000, StoredBytes: 209, Consumers: 4})
+	p := newPlan(t, 100, s)
+	if err := Run(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	r := read(t, p)
+	good := attemptOf(t, r, "groups-good-1")
+	if good.Outcome != resultfile.Valid || good.Messages != 105 || good.Doubled != 5 || good.Lost != 0 || !good.Verified {
+		t.Errorf("%+v", good)
+	}
+	for name, want := range map[string]float64{
+		"rebalance_partitions": 12, "settle_median_seconds": 0.25, "settle_max_seconds": 0.4, "settle_after_kill_seconds": 7, "tries_max": 3,
+		"quiet_requests_per_second": 3, "quiet_commits_per_second": 1, "quiet_proofs_per_second": 2,
+		"repeats_clean": 0, "repeats_unclean": 5, "repeats_bound": 9,
+	} {
+		if got, ok := good.Measures[name]; !ok || got != want {
+			t.Errorf("%s = %v (%v), want %v", name, got, ok, want)
+		}
+	}
+	for id, want := range map[string]struct {
+		outcome resultfile.Outcome
+		reason  string
+	}{
+		"lost":  {resultfile.Invalid, "3 reached no consumer"},
+		"error": {resultfile.Failed, "consumer 2 does not come up"},
+		"none":  {resultfile.Failed, "no groups of consumers"},
+	} {
+		if a := attemptOf(t, r, "groups-"+id+"-1"); a.Outcome != want.outcome || !strings.Contains(a.Reason, want.reason) {
+			t.Errorf("%s: %s %q, want %s with %q", id, a.Outcome, a.Reason, want.outcome, want.reason)
+		}
+	}
+}
