@@ -78,6 +78,10 @@ func (Null) Connect(_ context.Context, target Target, o Options) (Client, error)
 	return &nullClient{dir: dir, pages: map[string]*nullPage{}}, nil
 }
 
+// NullTarget is the target of a null server whose folder is dir, which must be
+// there.
+func NullTarget(dir string) Target { return nullServer{dir: dir}.Target() }
+
 // nullServer is a folder: nothing runs.
 type nullServer struct{ dir string }
 

@@ -1,0 +1,82 @@
+package measure
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"kafkalab/results/resultfile"
+)
+
+// shifted answers as a host whose clock is ahead by that much, and whose
+// answers take their time, but for one.
+func shifted(ahead time.Duration) (questions io.Writer, answers *bufio.Reader, end func()) {
+	in, asks := io.Pipe()
+	got, out := io.Pipe()
+	go func() {
+		for n, lines := 0, bufio.NewScanner(in); lines.Scan(); n++ {
+			wait := 20 * time.Millisecond
+			if n == 3 {
+				wait = 0
+			}
+			now := time.Now()
+			<-time.After(wait)
+			fmt.Fprintln(out, now.Add(ahead).UnixNano())
+		}
+		out.Close()
+	}()
+	return asks, bufio.NewReaderSize(got, maxClockLine), func() { asks.Close() }
+}
+
+func TestTheShortestWayTellsTheClock(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Hour, -3 * time.Second} {
+		questions, answers, end := shifted(ahead)
+		got, err := exchange(questions, answers, 0)
+		end()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A way of 20 ms would show half of that.
+		if got.off > 10*time.Millisecond {
+			t.Logf("a busy machine: the shortest way took %v", 2*got.off)
+		}
+		if d := (got.ahead - ahead).Abs(); d > got.off {
+			t.Errorf("a clock that is %v ahead was found to be %v ahead, within %v", ahead, got.ahead, got.off)
+		}
+	}
+}
+
+func TestTheClockAnswers(t *testing.T) {
+	in, questions := io.Pipe()
+	answers, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- AnswerClock(in, out) }()
+	got, err := exchange(questions, bufio.NewReaderSize(answers, maxClockLine), time.Millisecond)
+	if err != nil || got.ahead.Abs() > got.off {
+		t.Errorf("this machine's clock against itself: %+v, %v", got, err)
+	}
+	questions.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestADeafHelperIsAnError(t *testing.T) {
+	for _, text := range []string{"", "what\n", strings.Repeat("9", 100)} {
+		if got, err := exchange(io.Discard, bufio.NewReaderSize(strings.NewReader(text), maxClockLine), time.Hour); err == nil {
+			t.Errorf("%q was taken for a time: %+v", text, got)
+		}
+	}
+}
+
+func TestDifferenceOfClocks(t *testing.T) {
+	got := difference(reading{ahead: 2 * time.Second, off: time.Millisecond}, reading{ahead: -time.Second, off: 3 * time.Millisecond})
+	want := resultfile.Clock{OffsetSeconds: -3, ErrorSeconds: 0.004}
+	if math.Abs(got.OffsetSeconds-want.OffsetSeconds) > 1e-12 || math.Abs(got.ErrorSeconds-want.ErrorSeconds) > 1e-12 || got.Same {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
