@@ -70,8 +70,10 @@ type Config struct {
 	// or, if that is all interfaces, for the local address that reaches ZooKeeper.
 	AdvertisedHost string
 
-	// MetricsListen is the address of the HTTP server for /metrics and
-	// /healthz; empty is none. It answers from the begin of [Start] to the end
+	// Version is what /config says that this program is; empty is not known.
+	Version string
+	// MetricsListen is the address of the HTTP server for /metrics, /healthz and
+	// /config; empty is none. It answers from the begin of [Start] to the end
 	// of [Server.Close], so that it tells what either of them waits for.
 	MetricsListen string
 	// Logger gets what the operator should know; nil discards it.

@@ -214,7 +214,7 @@ func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// webServer serves /metrics and /healthz.
+// webServer serves /metrics, /healthz and /config.
 type webServer struct {
 	http     http.Server
 	listener net.Listener
@@ -234,6 +234,7 @@ func (s *Server) startWeb(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("GET /config", s.config)
 	s.web = &webServer{listener: l, ended: make(chan struct{}), http: http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 5 * time.Second,

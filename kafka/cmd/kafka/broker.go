@@ -100,7 +100,7 @@ func brokerFlags(std stdio, cfg *broker.Config) (fs *flagSet, apply func()) {
 	storageSizes := storageFlags(fs, cfg)
 	limitSizes := limitFlags(fs, cfg)
 	fs.BoolVar(&cfg.Sendfile, "sendfile", cfg.Sendfile, "send fetched bytes from file to socket inside the kernel; false copies them through the process")
-	fs.StringVar(&cfg.MetricsListen, "metrics-listen", cfg.MetricsListen, "address of an HTTP server for /metrics (Prometheus) and /healthz; none by default")
+	fs.StringVar(&cfg.MetricsListen, "metrics-listen", cfg.MetricsListen, "address of an HTTP server for /metrics (Prometheus), /healthz, and /config, which shows the settings in force as JSON; none by default")
 	zooKeeperFlags(fs, cfg)
 	var topics topicFlags
 	topics.add(fs)
@@ -215,6 +215,7 @@ func runBroker(ctx context.Context, args []string, std stdio) error {
 // configuration of a broker.
 func brokerConfig(args []string, std stdio) (broker.Config, error) {
 	cfg := broker.DefaultConfig()
+	cfg.Version = versionText()
 	fs, apply := brokerFlags(std, &cfg)
 	file := fs.String("config", "", "file with the keys of Kafka 0.7, see below; none by default")
 	level := logLevel(slog.LevelInfo)
