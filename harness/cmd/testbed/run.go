@@ -211,6 +211,9 @@ func tellPlan(plan runner.Plan, std stdio) error {
 			if held := sys.LongestRun(sel.Cap); held > 0 && (sel.Cap == 0 || held < sel.Cap) {
 				fmt.Fprintf(std.Err, "%s, %s: held to %v\n", s.Name, sys.Label, held)
 			}
+			if own := amounts(sel, s, sys); own != "" {
+				fmt.Fprintf(std.Err, "%s, %s: %s\n", s.Name, sys.Label, own)
+			}
 		}
 	}
 	what := "This"

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"kafkalab/harness/scenario"
+	"kafkalab/results/resultfile"
+)
+
+// amounts says what a system sends or receives otherwise than the run as a
+// whole; "" if nothing.
+func amounts(sel scenario.Selection, s scenario.Scenario, sys scenario.System) string {
+	var said []string
+	if sys.Messages > 0 {
+		said = append(said, thousands(sel.MessagesOf(s, sys))+" messages")
+	}
+	if sys.PayloadBytes > 0 && sys.PayloadBytes != s.PayloadBytes {
+		said = append(said, fmt.Sprintf("payloads of %s bytes", thousands(int64(sys.PayloadBytes))))
+	}
+	if sys.FillMessages > 0 {
+		said = append(said, fmt.Sprintf("%s messages stored before", thousands(sel.FillOf(s, sys))))
+	}
+	if sys.Consumers > 1 && s.Work == resultfile.Consume {
+		said = append(said, fmt.Sprintf("%d consumers, each of all messages", sys.Consumers))
+	}
+	if len(sys.Before) > 0 {
+		said = append(said, "before it "+strings.Join(sys.Before, ", "))
+	}
+	return strings.Join(said, "; ")
+}
