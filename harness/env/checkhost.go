@@ -174,7 +174,7 @@ func (c checker) disk(h host.Host, s sections) {
 }
 
 func (c checker) diskRate(ctx context.Context, h host.Host) {
-	rate, err := AskDiskRate(ctx, h)
+	rate, err := AskDiskRate(ctx, h, DiskRateTime)
 	if err != nil {
 		c.report(h.Name(), "disk rate", Note, err.Error(), "")
 		return

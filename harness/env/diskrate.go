@@ -17,12 +17,15 @@ import (
 	"kafkalab/results/resultfile"
 )
 
-// Bounds of the measurement of a disk: each of writing and reading ends with
-// whichever comes first. A controller with a large cache of its own is faster
-// in so short a time than in a long one.
+// DiskRateTime is how long a disk is written and read, each, unless somebody is
+// in a hurry. A controller with a large cache of its own is faster in so short
+// a time than in a long one.
+const DiskRateTime = 1500 * time.Millisecond
+
+// Bounds of the measurement of a disk beside its time: each of writing and
+// reading ends with whichever comes first.
 const (
 	diskRateBytes = 1 << 30
-	diskRateTime  = 1500 * time.Millisecond
 	// cachedBytes is the bound where every byte goes through the page cache and
 	// waits there for the sync at the end.
 	cachedBytes = 256 << 20
@@ -53,10 +56,10 @@ type DiskRate struct {
 	Direct bool `json:"direct"`
 }
 
-// MeasureDisk writes a file without a name into a folder of this machine and
-// reads it back, within the bounds above. It holds 8 MiB, and nothing stays
+// MeasureDisk writes a file without a name into a folder of this machine for at
+// most the time d and reads it back for as long, within the bounds above. It holds 8 MiB, and nothing stays
 // behind, however it ends. It ends with the block after the end of ctx.
-func MeasureDisk(ctx context.Context, dir string) (r DiskRate, err error) {
+func MeasureDisk(ctx context.Context, dir string, d time.Duration) (r DiskRate, err error) {
 	f, direct, err := openUnnamed(dir)
 	if err != nil {
 		return r, err
@@ -84,7 +87,7 @@ func MeasureDisk(ctx context.Context, dir string) (r DiskRate, err error) {
 	defer func() { err = errors.Join(err, unix.Munmap(memory)) }()
 	fill(memory)
 	start := time.Now()
-	r.WriteBytes, err = eachBlock(ctx, memory, limit, f.WriteAt)
+	r.WriteBytes, err = eachBlock(ctx, d, memory, limit, f.WriteAt)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -98,7 +101,7 @@ func MeasureDisk(ctx context.Context, dir string) (r DiskRate, err error) {
 		}
 	}
 	start = time.Now()
-	r.ReadBytes, err = eachBlock(ctx, memory, r.WriteBytes, f.ReadAt)
+	r.ReadBytes, err = eachBlock(ctx, d, memory, r.WriteBytes, f.ReadAt)
 	r.ReadSeconds = time.Since(start).Seconds()
 	if err != nil {
 		return r, fmt.Errorf("reading a file in %s: %w", dir, err)
@@ -133,8 +136,8 @@ func fill(memory []byte) {
 
 // eachBlock moves block after block, several at a time, up to limit bytes or
 // until the time is over, and returns how much was moved.
-func eachBlock(ctx context.Context, memory []byte, limit int64, move func([]byte, int64) (int, error)) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, diskRateTime)
+func eachBlock(ctx context.Context, d time.Duration, memory []byte, limit int64, move func([]byte, int64) (int, error)) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	var next, moved atomic.Int64
 	errs := make([]error, diskDepth)
@@ -162,15 +165,15 @@ func eachBlock(ctx context.Context, memory []byte, limit int64, move func([]byte
 }
 
 // AskDiskRate measures the disk below a host's data folder, with a "testbed
-// disk-rate" there.
-func AskDiskRate(ctx context.Context, h host.Host) (r DiskRate, err error) {
+// disk-rate" there, for the time d each way.
+func AskDiskRate(ctx context.Context, h host.Host, d time.Duration) (r DiskRate, err error) {
 	ctx, cancel := context.WithTimeout(ctx, diskRateWait)
 	defer cancel()
 	program, err := h.Binary(ctx, "testbed")
 	if err != nil {
 		return r, err
 	}
-	out, err := h.Run(ctx, program, "disk-rate", "--dir", h.Dir())
+	out, err := h.Run(ctx, program, "disk-rate", "--dir", h.Dir(), "--time", d.String())
 	if err != nil {
 		return r, fmt.Errorf("measuring the disk of %s: %w", h.Name(), err)
 	}

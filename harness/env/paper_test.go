@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"kafkalab/harness/host"
 	"kafkalab/harness/link"
@@ -18,7 +19,7 @@ func TestMeasureDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := MeasureDisk(t.Context(), dir)
+		r, err := MeasureDisk(t.Context(), dir, 100*time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,12 +35,12 @@ func TestMeasureDisk(t *testing.T) {
 			}
 		}
 	}
-	if _, err := MeasureDisk(t.Context(), "/no/such"); err == nil {
+	if _, err := MeasureDisk(t.Context(), "/no/such", DiskRateTime); err == nil {
 		t.Error("a folder that is not there is measured")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r, err := MeasureDisk(ctx, t.TempDir()); err != nil || r.WriteBytes != 0 {
+	if r, err := MeasureDisk(ctx, t.TempDir(), DiskRateTime); err != nil || r.WriteBytes != 0 {
 		t.Errorf("after the end: %+v, %v", r, err)
 	}
 }

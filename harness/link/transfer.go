@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// settle is how long a transfer runs before it is counted: the sender's
-	// window opens and the shaper's burst and queue fill.
+	// settle is how long a transfer runs before it is counted, unless it is
+	// counted for less than that: the sender's window opens and the shaper's
+	// burst and queue fill.
 	settle = 500 * time.Millisecond
 	// transferWait bounds what a transfer takes beyond its duration.
 	transferWait = 15 * time.Second
@@ -83,7 +84,7 @@ func count(r io.Reader, d time.Duration) (Transfer, error) {
 				t.Seconds = now.Sub(from).Seconds()
 				return t, nil
 			}
-		case now.Sub(started) >= settle:
+		case now.Sub(started) >= min(settle, d):
 			from = now // what arrived by now is not counted
 		}
 	}

@@ -2,13 +2,16 @@ package measure
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"kafkalab/harness/host"
 	"kafkalab/results/resultfile"
 )
 
@@ -78,5 +81,39 @@ func TestDifferenceOfClocks(t *testing.T) {
 	want := resultfile.Clock{OffsetSeconds: -3, ErrorSeconds: 0.004}
 	if math.Abs(got.OffsetSeconds-want.OffsetSeconds) > 1e-12 || math.Abs(got.ErrorSeconds-want.ErrorSeconds) > 1e-12 || got.Same {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// A host whose "testbed clock" is another program with the same answers.
+func clockHost(t *testing.T, script string) host.Host {
+	t.Helper()
+	bin := t.TempDir()
+	if err := os.WriteFile(bin+"/testbed", []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h, err := host.Open(t.Context(), host.Config{Name: "there", Kind: host.Local, Dir: t.TempDir(), BinDir: bin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+func TestAHostIsAskedForItsTime(t *testing.T) {
+	h := clockHost(t, "while read x; do date +%s%N; done\n")
+	got, err := askClock(t.Context(), h, 50*time.Millisecond)
+	if err != nil || got.ahead.Abs() > got.off || got.off <= 0 {
+		t.Errorf("this machine's clock against itself: %+v, %v", got, err)
+	}
+	clock, err := Clocks(t.Context(), h, h, time.Second)
+	if err != nil || clock != (resultfile.Clock{Same: true}) {
+		t.Errorf("one machine: %+v, %v; want one clock", clock, err)
+	}
+	if _, err := askClock(t.Context(), clockHost(t, "echo no clock here >&2; exit 1\n"), time.Second); err == nil || !strings.Contains(err.Error(), "no clock here") {
+		t.Errorf("a host without a clock: %v, want what it said", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"kafkalab/harness/host"
+	"kafkalab/harness/measure"
 	"kafkalab/results/resultfile"
 )
 
@@ -37,6 +38,7 @@ type sampling struct {
 
 	mu      sync.Mutex
 	samples []resultfile.Sample
+	started int64         // by the host's clock, Unix nanoseconds
 	first   chan struct{} // closed with the first sample
 }
 
@@ -129,13 +131,15 @@ func deviceOf(ctx context.Context, h host.Host) (string, error) {
 }
 
 func (s *sampling) take(line []byte) error {
-	var sample resultfile.Sample
-	if err := json.Unmarshal(line, &sample); err != nil {
+	var stamped measure.Stamped
+	if err := json.Unmarshal(line, &stamped); err != nil {
 		return fmt.Errorf("sampler on %s: %w", s.host.Name(), err)
 	}
+	sample := stamped.Sample
 	sample.Host = s.host.Name()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.started = stamped.StartedUnixNano
 	if s.samples = append(s.samples, sample); len(s.samples) == 1 {
 		close(s.first)
 	}
@@ -153,6 +157,9 @@ func (a *attempt) stopSampling(ctx context.Context) {
 		wg.Go(func() { errs[i] = s.stop(stopping) })
 	}
 	wg.Wait()
+	if clock := a.Results.Run().Testbed.Clock; clock != nil {
+		onOneClock(a.sampling, clock.OffsetSeconds)
+	}
 	for i, s := range a.sampling {
 		if errs[i] != nil {
 			a.note(a.trial, "sampling %s: %v", s.host.Name(), errs[i])
@@ -161,6 +168,22 @@ func (a *attempt) stopSampling(ctx context.Context) {
 	}
 	slices.SortStableFunc(a.trial.samples, func(x, y resultfile.Sample) int { return cmp.Compare(x.Seconds, y.Seconds) })
 	a.sampling = nil
+}
+
+// onOneClock shifts the seconds of the broker host's samples, which come second,
+// to those of the client host's: both then begin when the client host's sampler
+// did. offset is by how many seconds the broker host's clock is ahead.
+func onOneClock(all []*sampling, offset float64) {
+	if len(all) < 2 || len(all[0].samples) == 0 {
+		return
+	}
+	for _, s := range all[1:] {
+		shift := float64(s.started-all[0].started)/1e9 - offset
+		for i := range s.samples {
+			// The client host's began first, whatever the clocks' error says.
+			s.samples[i].Seconds += max(shift, 0)
+		}
+	}
 }
 
 // stop ends the sampler by the end of its input, and waits: the last sample is

@@ -4,25 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os/exec"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
 	"kafkalab/harness/driver"
 	"kafkalab/harness/env"
-	"kafkalab/harness/host"
-	"kafkalab/harness/link"
 	"kafkalab/harness/runner"
 	"kafkalab/harness/scenario"
 	"kafkalab/results/resultfile"
 )
 
 // describeRun writes down everything that is known of a run before it starts:
-// hosts, link, settings of every system, version of the project.
-func describeRun(ctx context.Context, tb scenario.Testbed, plan runner.Plan, std stdio) (resultfile.Run, error) {
+// hosts, link, settings of every system, version of the project. It looks at
+// each way of the link for that long, and at the rest for less.
+func describeRun(ctx context.Context, tb scenario.Testbed, plan runner.Plan, look time.Duration, std stdio) (resultfile.Run, error) {
 	sel := plan.Selection
 	run := resultfile.Run{
 		Started: time.Now().UTC().Truncate(time.Second), Commit: commit(ctx), Command: commandLine(),
@@ -37,10 +34,7 @@ func describeRun(ctx context.Context, tb scenario.Testbed, plan runner.Plan, std
 	if run.Testbed.BrokerHost, err = env.Describe(ctx, plan.Broker); err != nil {
 		return run, err
 	}
-	if err := describeDisk(ctx, plan.Broker, &run.Testbed.BrokerHost); err != nil {
-		return run, err
-	}
-	if err := measureGoodput(ctx, tb, plan, &run.Testbed, std); err != nil {
+	if err := lookAtTestbed(ctx, tb, plan, look, &run, std); err != nil {
 		return run, err
 	}
 	for _, s := range sel.Scenarios {
@@ -53,47 +47,6 @@ func describeRun(ctx context.Context, tb scenario.Testbed, plan runner.Plan, std
 		run.Scenarios = append(run.Scenarios, described)
 	}
 	return run, nil
-}
-
-// describeDisk measures the disk below the broker's data. One that cannot be
-// measured is no reason not to run, and is described as such.
-func describeDisk(ctx context.Context, broker host.Host, into *resultfile.Host) error {
-	rate, err := env.AskDiskRate(ctx, broker)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	facts := rate.Facts()
-	if err != nil {
-		facts = env.NoDiskRate(err)
-	}
-	after := slices.IndexFunc(into.Facts, func(f resultfile.Fact) bool { return f.Name == "RAID" }) + 1
-	into.Facts = slices.Insert(into.Facts, after, facts...)
-	return nil
-}
-
-// goodputTime is how long each way of the link is measured.
-const goodputTime = 3 * time.Second
-
-// measureGoodput measures what the link gives at this moment. "testbed up"
-// refuses a link that is not what it should be; here that is a warning, since
-// the run measures the physical limit by itself and is held against that.
-func measureGoodput(ctx context.Context, tb scenario.Testbed, plan runner.Plan, into *resultfile.Testbed, std stdio) error {
-	for _, way := range []struct {
-		from, to host.Host
-		mbps     *float64
-	}{{plan.Client, plan.Broker, &into.LinkGoodputMbps}, {plan.Broker, plan.Client, &into.LinkReverseGoodputMbps}} {
-		mbps, err := link.Goodput(ctx, way.from, way.to, goodputTime)
-		if err != nil {
-			return err
-		}
-		*way.mbps = mbps
-		warning := ""
-		if want := link.GoodputMbps(tb.Link.RateMbps); want > 0 && math.Abs(mbps-want) > want/20 {
-			warning = fmt.Sprintf(": a quiet link gives %.0f, so the machine is busy or the link is not what it should be, and the figures will show it", want)
-		}
-		fmt.Fprintf(std.Err, "Right before the run: TCP goodput from %s to %s: %.0f Mbit/s%s\n", way.from.Name(), way.to.Name(), mbps, warning)
-	}
-	return nil
 }
 
 // settings asks the driver for its rows of the table that makes the comparison

@@ -19,8 +19,9 @@ func runDiskRate(ctx context.Context, args []string, std stdio) error {
 	flags := pflag.NewFlagSet("disk-rate", pflag.ContinueOnError)
 	flags.SetOutput(std.Out)
 	dir := flags.String("dir", "", "`folder` on the disk")
+	each := flags.Duration("time", env.DiskRateTime, "how long each of writing and reading may take")
 	flags.Usage = func() {
-		fmt.Fprint(std.Out, `Usage: testbed disk-rate --dir DIR
+		fmt.Fprint(std.Out, `Usage: testbed disk-rate --dir DIR [--time TIME]
 
 Writes and reads a file without a name on the disk of a folder, past the page
 cache, for a second or so each way, and prints the rates as JSON. "testbed run"
@@ -37,7 +38,10 @@ Example:
 	if *dir == "" {
 		return usagef("--dir is missing")
 	}
-	rate, err := env.MeasureDisk(ctx, *dir)
+	if *each <= 0 {
+		return usagef("--time %v: more than 0 is wanted", *each)
+	}
+	rate, err := env.MeasureDisk(ctx, *dir, *each)
 	if err != nil {
 		return err
 	}

@@ -83,6 +83,10 @@ func reopen(dir string, now resultfile.Run, sel scenario.Selection) (*resultfile
 	was := w.Run()
 	was.Repeat = now.Repeat
 	was.Ended, was.Interrupted = time.Time{}, false
+	was.Testbed.Clock = now.Testbed.Clock // what comes next rests on it
+	if len(was.Ceilings) == 0 {
+		was.Ceilings = now.Ceilings
+	}
 	if !strings.HasSuffix(was.Commit, now.Commit) {
 		// Both stand there, so that nobody takes the figures for those of one.
 		was.Commit += ", then " + now.Commit

@@ -41,6 +41,7 @@ type runFlags struct {
 	resume    string
 	figures   bool
 	raid10    *bool
+	look      time.Duration
 }
 
 func newRunFlags(std stdio) *runFlags {
@@ -56,6 +57,7 @@ func newRunFlags(std stdio) *runFlags {
 	flags.Int64Var(&f.seed, "seed", 0, "seed of the order of the systems (default drawn, and printed)")
 	flags.StringVar(&f.out, "out", "results/local", "`folder` in which the run gets a folder of its own")
 	flags.StringVar(&f.resume, "resume", "", "go on with the run in this `folder`: make what is not valid yet")
+	flags.DurationVar(&f.look, "look-time", defaultLook, "how long each way of the link is measured before the run; the disk, the clocks and the harness's own rate take their share of it. At least 100ms; less than 1s is for a look at the path, no measurement")
 	f.raid10 = raidFlag(flags, "keep the broker's data on the RAID 10 that \"testbed up --raid10\" made")
 	flags.BoolVar(&f.figures, "figures", false, "draw the figures into the run's folder at the end")
 	flags.Usage = func() {
@@ -85,6 +87,8 @@ func (f *runFlags) check() error {
 		return usagef("--messages %d: more than 0 is wanted", f.messages)
 	case given("repeat") && f.repeat <= 0:
 		return usagef("--repeat %d: more than 0 is wanted", f.repeat)
+	case f.look < leastLook:
+		return usagef("--look-time %v: at least %v is wanted", f.look, leastLook)
 	case given("resume") && given("out"):
 		return usagef("--out and --resume exclude each other: a run stays where it is")
 	}
@@ -174,7 +178,7 @@ func runRun(ctx context.Context, args []string, std stdio) (err error) {
 	if err := plan.Check(ctx); err != nil {
 		return err
 	}
-	run, err := describeRun(ctx, tb, plan, std)
+	run, err := describeRun(ctx, tb, plan, f.look, std)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,53 @@
+package runner
+
+import (
+	"testing"
+
+	"kafkalab/harness/host"
+	"kafkalab/results/resultfile"
+)
+
+// named is a host of which only the name is asked.
+type named struct {
+	host.Host
+	name string
+}
+
+func (n named) Name() string { return n.name }
+
+// The broker host's sampler began 2 s after the client host's, on a clock that
+// is an hour ahead.
+func TestSamplesAreOnOneClock(t *testing.T) {
+	const hour = 3600
+	client := &sampling{host: named{name: "client"}, first: make(chan struct{})}
+	broker := &sampling{host: named{name: "broker"}, first: make(chan struct{})}
+	for _, line := range []struct {
+		s    *sampling
+		text string
+	}{
+		{client, `{"Seconds":0.5,"CPUSeconds":1,"StartedUnixNano":1000000000}`},
+		{client, `{"Seconds":1,"CPUSeconds":2,"StartedUnixNano":1000000000}`},
+		{broker, `{"Seconds":0.5,"GCSeconds":0.25,"ProcessSyscalls":7,"StartedUnixNano":3603000000000}`},
+	} {
+		if err := line.s.take([]byte(line.text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	onOneClock([]*sampling{client, broker}, hour)
+	if got := client.samples; len(got) != 2 || got[0].Seconds != 0.5 || got[1].Seconds != 1 {
+		t.Errorf("the client's samples: %+v", got)
+	}
+	want := resultfile.Sample{Seconds: 2.5, Host: "broker", GCSeconds: 0.25, ProcessSyscalls: 7}
+	if got := broker.samples; len(got) != 1 || got[0] != want {
+		t.Errorf("the broker's samples: %+v, want %+v", got, want)
+	}
+	// An offset that is wrong by more than lies between the two puts nothing
+	// before the beginning.
+	onOneClock([]*sampling{client, broker}, 2*hour)
+	if got := broker.samples[0].Seconds; got < 0 {
+		t.Errorf("a sample at %v s", got)
+	}
+	if err := client.take([]byte("no JSON")); err == nil {
+		t.Error("a line that is no sample was taken")
+	}
+}
