@@ -104,7 +104,10 @@ func (p *bulkProducer) read(in *frame.Reader) {
 			return
 		}
 		n, err := strconv.ParseInt(id, 10, 64)
-		if f.Command != frame.RECEIPT || err != nil || n <= p.promised.Load() {
+		if err != nil {
+			continue // no answer to anything that was asked
+		}
+		if f.Command != frame.RECEIPT || n <= p.promised.Load() {
 			p.sock.end(fmt.Errorf("the broker sent %s %q where a receipt for more than %d messages was due", f.Command, id, p.promised.Load()))
 			_ = p.sock.raw.Close()
 			return

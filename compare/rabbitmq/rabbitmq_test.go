@@ -14,7 +14,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestContract needs the package rabbitmq-server.
 func TestContract(t *testing.T) {
+	t.Parallel()
 	drivertest.Run(t, drivertest.Config{
+		AtOnce: true,
 		Driver: rabbitmq.New(),
 		// The server's own options matter to a stream, whose count is old without.
 		Options: driver.Options{"queue": "stream", "confirms": "bulk", "window": "1000", "prefetch": "300", "ack-every": "100"},

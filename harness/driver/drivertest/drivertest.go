@@ -32,6 +32,9 @@ type Config struct {
 	// BinDir is the folder with the project's programs, for drivers that start
 	// one of them.
 	BinDir string
+	// AtOnce runs the parts of the suite, each with servers of its own, at once:
+	// for servers that are slow to start.
+	AtOnce bool
 	// StartTimeout bounds a server's start; 0 means a minute.
 	StartTimeout time.Duration
 }
@@ -55,13 +58,21 @@ func Run(t *testing.T, c Config) {
 	if c.StartTimeout == 0 {
 		c.StartTimeout = time.Minute
 	}
-	t.Run("Check", c.check)
-	t.Run("UnknownOption", c.unknownOption)
-	t.Run("Settings", c.settings)
-	t.Run("Work", c.work)
-	t.Run("PortInUse", c.portInUse)
-	t.Run("StartDeadline", c.startDeadline)
-	t.Run("BrokerFails", c.brokerFails)
+	run := func(name string, test func(*testing.T)) {
+		t.Run(name, func(t *testing.T) {
+			if c.AtOnce {
+				t.Parallel()
+			}
+			test(t)
+		})
+	}
+	run("Check", c.check)
+	run("UnknownOption", c.unknownOption)
+	run("Settings", c.settings)
+	run("Work", c.work)
+	run("PortInUse", c.portInUse)
+	run("StartDeadline", c.startDeadline)
+	run("BrokerFails", c.brokerFails)
 }
 
 // open opens a local host and closes it with the test, which fails if anything
