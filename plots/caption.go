@@ -32,7 +32,7 @@ func captionOf(r *resultfile.Result, s resultfile.Scenario, v view, lines string
 	}
 	out := []string{work}
 	for _, line := range []string{
-		boundsLine(r, s, v.shows), ceilingLine(r, s, v.shows), countsLine(r, s, v.shows), hostsLine(run.Testbed), versionsLine(s, v),
+		boundsLine(r, s, v.shows), ceilingLine(r, s, v.shows), countsLine(r, s, v.shows), differencesLine(s, v), hostsLine(run.Testbed), versionsLine(s, v),
 	} {
 		if line != "" {
 			out = append(out, line)
@@ -91,6 +91,18 @@ func spreadText(r *resultfile.Result, s resultfile.Scenario) string {
 		return "95 % interval"
 	}
 	return fmt.Sprintf("lowest to highest, since fewer than %d repetitions are too few for an interval", intervalNeeds)
+}
+
+// differencesLine says in which settings the systems of a figure differ that
+// the comparison rests on; "" if they do not, or nothing was read of them.
+func differencesLine(s resultfile.Scenario, v view) string {
+	drawn := s
+	drawn.Systems = slices.DeleteFunc(slices.Clone(s.Systems), func(y resultfile.System) bool { return !v.shows(y) })
+	differences := contractDifferences(drawn)
+	if len(differences) == 0 {
+		return ""
+	}
+	return "Settings that differ: " + strings.Join(differences, " ")
 }
 
 // emulatedMark is the label of figures that were not measured on two machines.

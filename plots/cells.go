@@ -70,6 +70,45 @@ func times(r *Ratio) string {
 	return fmt.Sprintf("%s (%s .. %s)", factor(r.Median), factor(r.Min), factor(r.Max))
 }
 
+// timesIn is a ratio of a quantity with a word on which is the greater, where
+// the interval allows one.
+func timesIn(r *Ratio, q Quantity) string {
+	text := times(r)
+	if word := wordOn(r, q); word != "" {
+		text += ", " + word
+	}
+	return text
+}
+
+// wordOn says which of two is the greater, "" where there is no interval that
+// would say so.
+func wordOn(r *Ratio, q Quantity) string {
+	more, less := "more", "less"
+	switch q {
+	case MessageRate, DataRate, LogRate, SlowestConsumer:
+		more, less = "faster", "slower"
+	case LatencyP50, LatencyP90, LatencyP99, LatencyP999, latencyMax, RestartTime, SettleTime, SettleTimeLongest:
+		more, less = "slower", "faster"
+	}
+	switch {
+	case !r.hasInterval():
+		return ""
+	case *r.Low > 1:
+		return more
+	case *r.High < 1:
+		return less
+	}
+	return noDifference
+}
+
+// shorted is a median in units of factor.
+func shorted(s Summary, factor float64) string {
+	if s.N == 0 {
+		return unknown
+	}
+	return short(s.Median / factor)
+}
+
 func factor(v float64) string {
 	switch {
 	case v >= 100:

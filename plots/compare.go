@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"kafkalab/results/resultfile"
 )
@@ -33,6 +34,20 @@ type Compared struct {
 	Verdict      string  `json:"verdict"`
 	FirstMicros  Summary `json:"first_broker_cpu_us_per_message"`
 	SecondMicros Summary `json:"second_broker_cpu_us_per_message"`
+	// Quantities are those that the scenario's figure shows beside the message
+	// rate, where one of the runs has them.
+	Quantities []ComparedQuantity `json:"quantities,omitempty"`
+}
+
+// ComparedQuantity is a quantity of one system in both runs.
+type ComparedQuantity struct {
+	Quantity Quantity `json:"quantity"`
+	Unit     string   `json:"unit"` // "" for a share
+	First    Summary  `json:"first"`
+	Second   Summary  `json:"second"`
+	Ratio    *Ratio   `json:"ratio"` // nil as well when one is not above 0
+	P        float64  `json:"p"`
+	Verdict  string   `json:"verdict"`
 }
 
 // Compare compares two runs, system by system, in the order of the first one
@@ -65,6 +80,15 @@ func compared(a, b *resultfile.Result, s resultfile.Scenario, y resultfile.Syste
 	}
 	c.Ratio = RatioOf(valuesOf(bs, rate), valuesOf(as, rate))
 	c.P, c.Verdict = verdict(valuesOf(as, rate), valuesOf(bs, rate))
+	for _, q := range quantitiesOf(s) {
+		first, second := Values(a, s.Name, y.ID, q), Values(b, s.Name, y.ID, q)
+		if q == MessageRate || len(first)+len(second) == 0 {
+			continue
+		}
+		one := ComparedQuantity{Quantity: q, Unit: q.Unit(), First: Summarise(first), Second: Summarise(second), Ratio: RatioOf(second, first)}
+		one.P, one.Verdict = verdict(first, second)
+		c.Quantities = append(c.Quantities, one)
+	}
 	return c
 }
 
@@ -84,6 +108,12 @@ func caveats(a, b resultfile.Run) []string {
 	for _, name := range []string{"processor", "cores", "memory", "kernel"} {
 		differ("broker host's "+name, a.Testbed.BrokerHost.Fact(name), b.Testbed.BrokerHost.Fact(name))
 	}
+	if x, y := a.Testbed.BrokerLimits, b.Testbed.BrokerLimits; x != nil && y != nil {
+		differ("broker's cores", x.Cores, y.Cores)
+		differ("broker's memory, bytes", number(float64(x.MemoryBytes)), number(float64(y.MemoryBytes)))
+	} else if (x == nil) != (y == nil) {
+		out = append(out, "brokers were held to cores and memory in one of the runs only")
+	}
 	if x, y := a.Testbed.LinkGoodputMbps, b.Testbed.LinkGoodputMbps; math.Abs(x-y) > 0.02*max(x, y) {
 		differ("link's goodput, Mbit/s", number(x), number(y))
 	}
@@ -98,12 +128,31 @@ func caveats(a, b resultfile.Run) []string {
 					if y.ID == z.ID {
 						differ(s.Name+": version of "+y.Label, version(y), version(z))
 						differ(s.Name+": options of "+y.Label, options(y.Options), options(z.Options))
+						differ(s.Name+": amounts of "+y.Label, ownAmounts(y), ownAmounts(z))
 					}
 				}
 			}
 		}
 	}
 	return out
+}
+
+// ownAmounts is what a system does otherwise than its run and scenario say.
+func ownAmounts(y resultfile.System) string {
+	var parts []string
+	for _, p := range []struct {
+		what string
+		n    float64
+	}{{"payload bytes", float64(y.PayloadBytes)}, {"messages", float64(y.Messages)}, {"stored before", float64(y.FillMessages)},
+		{"consumers", float64(y.Consumers)}, {"messages/s planned", y.Rate}} {
+		if p.n > 0 {
+			parts = append(parts, number(p.n)+" "+p.what)
+		}
+	}
+	if parts = append(parts, y.Before...); len(parts) == 0 {
+		return "none of its own"
+	}
+	return strings.Join(parts, ", ")
 }
 
 func version(y resultfile.System) string {
@@ -135,12 +184,22 @@ func (c Comparison) write(w io.Writer, as format) error {
 	if err := as.table(t, w); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(c.Systems, func(y Compared) bool { return y.Ratio.hasInterval() }) {
+	if q := c.quantities(); len(q.Rows) > 0 {
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+		if err := as.table(q, w); err != nil {
+			return err
+		}
+	}
+	if slices.ContainsFunc(c.Systems, func(y Compared) bool { return y.anyOf(func(r *Ratio, _ string) bool { return r.hasInterval() }) }) {
 		if _, err := fmt.Fprintf(w, "\n%s\n", as.paragraph("Second over first: "+intervalNote+".")); err != nil {
 			return err
 		}
 	}
-	if slices.ContainsFunc(c.Systems, func(y Compared) bool { return y.Verdict == tooFew }) {
+	if slices.ContainsFunc(c.Systems, func(y Compared) bool {
+		return y.anyOf(func(_ *Ratio, verdict string) bool { return verdict == tooFew })
+	}) {
 		if _, err := fmt.Fprintf(w, "\n%s\n", as.paragraph(enoughNote)); err != nil {
 			return err
 		}
@@ -156,4 +215,26 @@ func (c Comparison) write(w io.Writer, as format) error {
 		}
 	}
 	return nil
+}
+
+// anyOf says whether something holds of the message rate or of another quantity.
+func (c Compared) anyOf(holds func(ratio *Ratio, verdict string) bool) bool {
+	return holds(c.Ratio, c.Verdict) || slices.ContainsFunc(c.Quantities, func(q ComparedQuantity) bool { return holds(q.Ratio, q.Verdict) })
+}
+
+// quantities is the table of what is compared beside the message rate.
+func (c Comparison) quantities() *Table {
+	t := &Table{Head: []string{"scenario", "system", "quantity", "first", "second", "second over first", "verdict"}, left: map[int]bool{1: true, 2: true, 6: true}}
+	for _, y := range c.Systems {
+		for _, q := range y.Quantities {
+			cell := func(s Summary) string {
+				if s.N == 0 {
+					return unknown
+				}
+				return q.Quantity.cell(s.Median)
+			}
+			t.add(y.Scenario, y.Label, q.Quantity.head(), cell(q.First), cell(q.Second), times(q.Ratio), q.Verdict)
+		}
+	}
+	return t
 }

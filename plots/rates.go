@@ -21,6 +21,10 @@ type Rates struct {
 	// most BusyLoad processors busy.
 	Busy     int     `json:"busy,omitempty"`
 	BusyLoad float64 `json:"busy_load,omitempty"`
+
+	asks         bool // the scenario says how it is to be shown, as all do now
+	limitsDiffer bool // each place of a sweep has a limit of its own
+	more         []NamedTable
 }
 
 // Limit is the physical limit that rates are held against: the lowest of those
@@ -56,6 +60,24 @@ type SystemRates struct {
 	DiskBytesPerMessage     Summary `json:"disk_bytes_per_message"`
 	BrokerResidentBytes     Summary `json:"broker_resident_bytes"`
 	BrokerDiskWriteBytes    Summary `json:"broker_disk_write_bytes"`
+
+	// Quantities are those of the scenario's figure, where they are known.
+	Quantities []Measured `json:"quantities,omitempty"`
+	Bound      *Bound     `json:"bound,omitempty"` // what held it back; nil: not known
+	// OfCeiling is the rate over that of the harness without a system; nil: not
+	// known. HarnessBound systems come closer to it than a factor of two.
+	OfCeiling    *float64 `json:"of_ceiling,omitempty"`
+	HarnessBound bool     `json:"harness_bound,omitempty"`
+	Counts       Counts   `json:"counts"`
+
+	syscalls, diskReads, gc Summary
+}
+
+// Measured is a quantity of a system.
+type Measured struct {
+	Quantity Quantity `json:"quantity"`
+	Unit     string   `json:"unit"` // "" for a share
+	Summary
 }
 
 // Against is how many times faster a system is than another one.
@@ -71,8 +93,9 @@ func RatesOf(r *resultfile.Result) []Rates {
 		t := Rates{Scenario: s.Name, Title: heading(s), Work: s.Work, Limit: limitOf(r, s)}
 		peers := peersOf(s)
 		for _, y := range s.Systems {
-			t.Systems = append(t.Systems, systemRates(r, s, y, t.Limit, peers))
+			t.Systems = append(t.Systems, systemRates(r, s, y, limitFor(r, s, y), peers))
 		}
+		t.asks, t.limitsDiffer, t.more = s.Chart != "", limitsDiffer(s), moreTables(r, s)
 		t.Busy, t.BusyLoad = busyAttempts(r, s, extrasView) // that has them all
 		out = append(out, t)
 	}
@@ -97,6 +120,7 @@ func systemRates(r *resultfile.Result, s resultfile.Scenario, y resultfile.Syste
 	if row.Valid == 0 {
 		row.Absent = whyAbsent(r, s, y)
 	}
+	row.extend(r, s, y)
 	if y.Role == resultfile.RoleLimit {
 		return row
 	}
@@ -114,8 +138,12 @@ func systemRates(r *resultfile.Result, s resultfile.Scenario, y resultfile.Syste
 }
 
 // peersOf returns the systems that the others are compared with: RabbitMQ and
-// ActiveMQ as in the paper's figure, in each of their modes.
+// ActiveMQ as in the paper's figure, in each of their modes. Figures of other
+// kinds have comparisons of their own (comparisonsOf).
 func peersOf(s resultfile.Scenario) []resultfile.System {
+	if len(comparisonsOf(s)) > 0 {
+		return nil
+	}
 	var peers []resultfile.System
 	for _, y := range s.Systems {
 		if y.Role == resultfile.RoleSystem && (y.Driver == "rabbitmq" || y.Driver == "activemq") {
@@ -125,9 +153,70 @@ func peersOf(s resultfile.Scenario) []resultfile.System {
 	return peers
 }
 
+// extend adds what a run of today knows of a system beside its rates.
+func (y *SystemRates) extend(r *resultfile.Result, s resultfile.Scenario, of resultfile.System) {
+	for _, q := range quantitiesOf(s) {
+		if sum := Summarise(q.valuesIn(r, s, of)); sum.N > 0 && s.Chart != "" {
+			y.Quantities = append(y.Quantities, Measured{q, q.Unit(), sum})
+		}
+	}
+	y.Bound = boundOf(r, s, of)
+	y.Counts = countsOf(r, s, of)
+	if share, bound := ofCeiling(r.Run, s, of, y.MessagesPerSecond.Median); share > 0 && y.MessagesPerSecond.N > 0 {
+		y.OfCeiling, y.HarnessBound = &share, bound && of.Role != resultfile.RoleLimit
+	}
+	y.syscalls = Summarise(BrokerSyscalls.valuesIn(r, s, of))
+	y.diskReads = summaryOf(validAttempts(r, s, of), func(a resultfile.Attempt) (float64, bool) {
+		v, ok := a.Measures["broker_disk_read_bytes"]
+		return v, ok
+	})
+	y.gc = Summarise(GCShare.valuesIn(r, s, of))
+}
+
+// limitOf is the physical limit of a scenario: that of its first system.
 func limitOf(r *resultfile.Result, s resultfile.Scenario) *Limit {
-	var lowest *Limit
 	for _, y := range s.Systems {
+		if y.Role != resultfile.RoleLimit {
+			return limitFor(r, s, y)
+		}
+	}
+	return limitAmong(r, s, s.Systems)
+}
+
+// limitFor is the physical limit that a system is held against: of those
+// measured for its own place in a sweep and for payloads as large as its own,
+// where there are such. What goes at a planned rate, or stands still for a
+// crash or a rebalance, has none.
+func limitFor(r *resultfile.Result, s resultfile.Scenario, y resultfile.System) *Limit {
+	if s.Work != resultfile.Produce && s.Work != resultfile.Consume {
+		return nil
+	}
+	limits := s.Systems
+	for _, alike := range []func(resultfile.System) bool{
+		func(l resultfile.System) bool { return onAxis(l) && l.X == y.X },
+		func(l resultfile.System) bool { return payloadOf(s, l.ID) == payloadOf(s, y.ID) },
+	} {
+		var close []resultfile.System
+		for _, l := range limits {
+			if l.Role == resultfile.RoleLimit && alike(l) {
+				close = append(close, l)
+			}
+		}
+		if len(close) > 0 {
+			limits = close
+		}
+	}
+	return limitAmong(r, s, limits)
+}
+
+// limitsDiffer says whether the places of a sweep have limits of their own.
+func limitsDiffer(s resultfile.Scenario) bool {
+	return slices.ContainsFunc(s.Systems, func(y resultfile.System) bool { return y.Role == resultfile.RoleLimit && onAxis(y) })
+}
+
+func limitAmong(r *resultfile.Result, s resultfile.Scenario, systems []resultfile.System) *Limit {
+	var lowest *Limit
+	for _, y := range systems {
 		if y.Role != resultfile.RoleLimit {
 			continue
 		}
@@ -222,7 +311,15 @@ func (t Rates) write(w io.Writer, as format) error {
 			return err
 		}
 	}
-	return as.table(t.costs(), w)
+	if err := as.table(t.costs(), w); err != nil {
+		return err
+	}
+	for _, m := range t.more {
+		if err := m.write(w, as); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rates is the table of what was reached.
@@ -232,6 +329,10 @@ func (t Rates) rates() *Table {
 	if intervals {
 		out.Head = slices.Insert(out.Head, 3, "95 % interval")
 	}
+	ceilings := slices.ContainsFunc(t.Systems, func(y SystemRates) bool { return y.OfCeiling != nil })
+	if ceilings {
+		out.Head = slices.Insert(out.Head, len(out.Head)-1, "of the harness alone")
+	}
 	for _, y := range t.Systems {
 		valid := fmt.Sprintf("%d of %d", y.Valid, y.Attempts)
 		if y.Absent != "" {
@@ -240,6 +341,9 @@ func (t Rates) rates() *Table {
 		cells := []string{y.name(), tripled(y.MessagesPerSecond), span(y.MessagesPerSecond), percent(y.OfLimit), valid}
 		if intervals {
 			cells = slices.Insert(cells, 3, interval(y.MessagesPerSecond))
+		}
+		if ceilings {
+			cells = slices.Insert(cells, len(cells)-1, y.harness())
 		}
 		out.add(cells...)
 	}
@@ -262,7 +366,7 @@ func (t Rates) ratios() *Table {
 		}
 		cells := []string{y.name()}
 		for _, a := range y.Against {
-			cells = append(cells, times(a.Ratio))
+			cells = append(cells, timesIn(a.Ratio, MessageRate))
 		}
 		out.add(cells...)
 	}
@@ -276,7 +380,46 @@ func (t Rates) costs() *Table {
 		out.add(y.name(), tripled(y.ClientMessagesPerSecond), decimals(y.BrokerMicrosPerMessage, 2), decimals(y.ClientMicrosPerMessage, 2),
 			decimals(y.FormatBytesPerMessage, 1), decimals(y.DiskBytesPerMessage, 1), megabytes(y.BrokerResidentBytes), megabytes(y.BrokerDiskWriteBytes))
 	}
+	t.column(out, "disk reads, MB", func(y SystemRates) string { return megabytes(y.diskReads) })
+	t.column(out, "system calls/message", func(y SystemRates) string { return shorted(y.syscalls, 1) })
+	t.column(out, "GC, % of broker CPU", func(y SystemRates) string { return shorted(y.gc, 0.01) })
+	if t.asks { // runs of before are shown as they were
+		if t.column(out, "what was the limit", func(y SystemRates) string { return y.Bound.text() }) {
+			out.left = map[int]bool{len(out.Head) - 1: true}
+		}
+	}
 	return out
+}
+
+// column adds a column to the table of all systems, unless none has anything in
+// it.
+func (t Rates) column(out *Table, head string, cell func(SystemRates) string) bool {
+	cells := make([]string, len(t.Systems))
+	known := false
+	for i, y := range t.Systems {
+		cells[i] = cell(y)
+		known = known || cells[i] != unknown
+	}
+	if !known {
+		return false
+	}
+	out.Head = append(out.Head, head)
+	for i := range out.Rows {
+		out.Rows[i] = append(out.Rows[i], cells[i])
+	}
+	return true
+}
+
+// harness is the share of what the harness does alone, with the mark.
+func (y SystemRates) harness() string {
+	if y.OfCeiling == nil {
+		return unknown
+	}
+	text := shorted(Summarise([]float64{*y.OfCeiling}), 0.01) + " %"
+	if y.HarnessBound {
+		text += ", " + harnessBound
+	}
+	return text
 }
 
 // notes says how to read the tables.
@@ -286,9 +429,12 @@ func (t Rates) notes() string {
 	if t.Work == resultfile.Produce {
 		b.WriteString(", of what arrived at the broker by its own count")
 	}
-	if t.anyRatioInterval() {
+	switch {
+	case t.asks && len(t.peers()) == 0:
+		b.WriteString(".")
+	case t.anyRatioInterval():
 		b.WriteString("; ratios " + intervalNote + ".")
-	} else {
+	default:
 		b.WriteString("; ratios with the lowest and the highest that any two repetitions give.")
 	}
 	if t.Busy > 0 {
@@ -297,8 +443,13 @@ func (t Rates) notes() string {
 	if !t.anyInterval() {
 		b.WriteString(" Fewer than 6 repetitions: too few for an interval.")
 	}
-	if t.Limit != nil {
+	if t.Limit != nil && t.limitsDiffer {
+		b.WriteString(" Limit: that measured for the same place of the sweep; a system's share of it is in bytes of its own message format.")
+	} else if t.Limit != nil {
 		fmt.Fprintf(&b, " Limit: \"%s\", %s MB/s; a system's share of it is in bytes of its own message format.", t.Limit.Label, number(t.Limit.BytesPerSecond.Median/megabyte))
+	}
+	if slices.ContainsFunc(t.Systems, func(y SystemRates) bool { return y.HarnessBound }) {
+		fmt.Fprintf(&b, " Marked %s: closer than a factor of %d to what the harness does without a system, so that the rate may be its own.", harnessBound, harnessFactor)
 	}
 	if marks := t.marks(); len(marks) > 0 {
 		b.WriteString(" In the paper (2011):")
@@ -317,6 +468,9 @@ func (t Rates) notes() string {
 }
 
 func (t Rates) marks() []paper.Mark {
+	if t.asks && figureName.FindString(t.Scenario) == "" {
+		return nil // a scenario of another question
+	}
 	if t.Work == resultfile.Consume {
 		return paper.Marks("5")
 	}

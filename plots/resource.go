@@ -108,11 +108,11 @@ func usedIn(r *resultfile.Result, s resultfile.Scenario, a resultfile.Attempt) [
 	forth, back := bed.LinkGoodputMbps*1e6/8, bed.LinkReverseGoodputMbps*1e6/8
 	switch s.Work {
 	case resultfile.Consume:
-		add(resourceLink, broker.NetTx, broker.seconds, back, linkIsLimit)
+		add(resourceLink, broker.sent, broker.seconds, back, linkIsLimit)
 	case resultfile.Produce, resultfile.Crash:
-		add(resourceLink, client.NetTx, client.seconds, forth, linkIsLimit)
+		add(resourceLink, client.sent, client.seconds, forth, linkIsLimit)
 	default: // both ways: the fuller one
-		sent, got := client.NetTx/max(client.seconds, 1e-9)/max(forth, 1), broker.NetTx/max(broker.seconds, 1e-9)/max(back, 1)
+		sent, got := client.sent/max(client.seconds, 1e-9)/max(forth, 1), broker.sent/max(broker.seconds, 1e-9)/max(back, 1)
 		if forth > 0 && back > 0 {
 			add(resourceLink, max(sent, got), 1, 1, linkIsLimit)
 		}
@@ -129,7 +129,7 @@ func usedIn(r *resultfile.Result, s resultfile.Scenario, a resultfile.Attempt) [
 
 // hostUse is what a host used between its first and its last sample.
 type hostUse struct {
-	seconds, cpu, process, NetTx, read, written float64
+	seconds, cpu, process, sent, read, written float64
 }
 
 func usedBy(samples []resultfile.Sample, host string) hostUse {
@@ -148,7 +148,7 @@ func usedBy(samples []resultfile.Sample, host string) hostUse {
 	}
 	return hostUse{
 		seconds: last.Seconds - first.Seconds, cpu: last.CPUSeconds - first.CPUSeconds, process: last.ProcessSeconds - first.ProcessSeconds,
-		NetTx: float64(last.NetTxBytes - first.NetTxBytes), read: float64(last.DiskReadBytes - first.DiskReadBytes), written: float64(last.DiskWriteBytes - first.DiskWriteBytes),
+		sent: float64(last.NetTxBytes - first.NetTxBytes), read: float64(last.DiskReadBytes - first.DiskReadBytes), written: float64(last.DiskWriteBytes - first.DiskWriteBytes),
 	}
 }
 
@@ -250,6 +250,9 @@ func boundsLine(r *resultfile.Result, s resultfile.Scenario, shown func(resultfi
 	for _, by := range order {
 		parts = append(parts, fmt.Sprintf("%s: %s", by, listed(s, held[by], func(ys []resultfile.System) string {
 			if by == waiting {
+				if len(ys) == 1 {
+					return fmt.Sprintf(" (at most: %s)", boundOf(r, s, ys[0]).Used[0].text())
+				}
 				return ""
 			}
 			shares := make([]float64, len(ys))

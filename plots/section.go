@@ -17,6 +17,7 @@ type Section struct {
 	Notes    string // how the rates are to be read
 	Ratios   *Table // nil: there is no system to compare with
 	Costs    *Table
+	More     []NamedTable // in the order in which they are to be shown
 	Settings *Table
 	Attempts *Table // all, in the order in which they ran; the first column holds their IDs
 }
@@ -37,7 +38,7 @@ func Sections(r *resultfile.Result) ([]Section, error) {
 		s := r.Run.Scenarios[i]
 		section := Section{
 			Scenario: s, Title: t.Title,
-			Rates: t.rates(), Notes: t.notes(), Costs: t.costs(), Settings: settings(s), Attempts: attemptsTable(r, s),
+			Rates: t.rates(), Notes: t.notes(), Costs: t.costs(), More: t.more, Settings: settings(s), Attempts: attemptsTable(r, s),
 		}
 		if len(t.peers()) > 0 {
 			section.Ratios = t.ratios()

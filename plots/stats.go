@@ -134,7 +134,7 @@ func ratio(a, b Summary) *Ratio {
 	return &Ratio{Median: a.Median / b.Median, Min: a.Min / b.Max, Max: a.Max / b.Min}
 }
 
-// verdict says whether two series of measurements differ beyond chance, by the
+// verdict says whether two series of measurements differ beyond noise, by the
 // Mann-Whitney U test.
 func verdict(a, b []float64) (p float64, text string) {
 	switch {
@@ -152,16 +152,17 @@ func verdict(a, b []float64) (p float64, text string) {
 	case lowestP(len(a), len(b)) > alpha:
 		return c.P, tooFew
 	default:
-		return c.P, "no difference beyond chance"
+		return c.P, noDifference
 	}
 }
 
-// tooFew is the verdict on series that are too short for any difference to
-// show, and enoughNote says what is enough: 4 of each, as two of the 70 ways to
-// choose 4 of 8 are less than 5 %.
+// The verdicts on two series that are not known to differ. tooFew is for those
+// that are too short for any difference to show, and enoughNote says what is
+// enough: 4 of each, as two of the 70 ways to choose 4 of 8 are less than 5 %.
 const (
-	tooFew     = "too few to tell"
-	enoughNote = "Too few to tell: the runs have too few repetitions for any difference to be beyond chance; 4 valid ones of both are enough (REPEAT=4)."
+	noDifference = "no difference beyond noise"
+	tooFew       = "too few repetitions to say"
+	enoughNote   = "Too few repetitions to say: the runs have too few of them for any difference to be beyond noise; 4 valid ones of both are enough (REPEAT=4)."
 )
 
 // lowestP is what the test gives when all of one series lie below all of the

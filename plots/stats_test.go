@@ -82,7 +82,7 @@ func TestVerdict(t *testing.T) {
 	}{
 		{[]float64{1, 2, 3}, []float64{11, 12, 13}, tooFew},
 		{[]float64{1, 2, 3, 4}, []float64{11, 12, 13, 14}, "differs"}, // p = 2/70
-		{[]float64{1, 12, 3, 14}, []float64{11, 2, 13, 4}, "no difference beyond chance"},
+		{[]float64{1, 12, 3, 14}, []float64{11, 2, 13, 4}, noDifference},
 		{[]float64{1, 2}, []float64{3, 4, 5, 6, 7, 8}, tooFew},           // at best 2/28
 		{[]float64{1, 2}, []float64{3, 4, 5, 6, 7, 8, 9, 10}, "differs"}, // 2/45
 		{nil, []float64{1}, "measured in one only"},

@@ -71,6 +71,21 @@ func showsOf(s resultfile.Scenario) []Quantity {
 	return out
 }
 
+// quantitiesOf are the quantities that tables and comparisons of a scenario
+// show: those of its figure, and where it names none those that figures of its
+// kind are made of.
+func quantitiesOf(s resultfile.Scenario) []Quantity {
+	if len(s.Shows) == 0 {
+		switch s.Chart {
+		case resultfile.Latencies:
+			return []Quantity{LatencyP50, LatencyP90, LatencyP99, LatencyP999}
+		case resultfile.OverTime:
+			return []Quantity{MessageRate, ResidentPeak, GCShare, DiskReads, DiskWrites}
+		}
+	}
+	return showsOf(s)
+}
+
 // bounds are the interval of a summary, or its range where there is none.
 func (s Summary) bounds() (low, high float64) {
 	if s.Low != nil {

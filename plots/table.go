@@ -21,12 +21,14 @@ type format struct {
 	table     func(*Table, io.Writer) error
 	paragraph func(string) string
 	title     string // of all, with %s for the words
-	heading   string // of a part of it
+	heading   string // of a scenario
+	part      string // of a further table of it
+	wide      bool   // tables of many words fit
 }
 
 var (
-	asText     = format{(*Table).Text, fill, "%s\n\n", "%s\n\n"}
-	asMarkdown = format{(*Table).Markdown, escape, "# %s\n\n", "## %s\n\n"}
+	asText     = format{(*Table).Text, fill, "%s\n\n", "%s\n\n", "\n%s\n\n", false}
+	asMarkdown = format{(*Table).Markdown, escape, "# %s\n\n", "## %s\n\n", "\n### %s\n\n", true}
 )
 
 // fill breaks a paragraph into lines that fit a terminal.

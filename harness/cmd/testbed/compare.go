@@ -25,8 +25,9 @@ func runCompare(_ context.Context, args []string, std stdio) error {
 		fmt.Fprint(std.Out, `Usage: testbed compare DIR [DIR] [--json | --markdown]
 
 With one run: its rates, how many times as fast each system is as RabbitMQ and
-ActiveMQ, and what it cost. With two: each system's rate in the first and in the
-second run, and whether they differ beyond chance. An attempt whose file is
+ActiveMQ, what it cost, and whatever else its figures show, with intervals. With
+two: each system's rate in the first and in the second run, every other quantity
+of their figures, and whether they differ beyond noise. An attempt whose file is
 damaged is named and left out.
 
 `, flags.FlagUsages(), `

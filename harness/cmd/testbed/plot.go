@@ -25,6 +25,7 @@ func runPlot(ctx context.Context, args []string, std stdio) error {
 
 Draws the figures of each run as PNG, SVG and PDF and writes its tables
 (tables.md), from the result folder alone. The same folder gives the same files.
+A folder that "testbed draw" has made of a live cluster is drawn anew as well.
 An attempt whose file is damaged is named and left out; of several runs, one
 that cannot be read does not keep the others from being drawn. The names of the
 files written go to standard output.
@@ -60,15 +61,25 @@ Example:
 // plotRun draws one run. One that cannot be read, or drawn, is no reason not
 // to draw the next.
 func plotRun(dir, to string, std stdio) error {
+	if plots.HoldsDrawings(dir) {
+		written, err := plots.DrawLive(dir, to)
+		return errors.Join(printLines(std, written), err)
+	}
 	r, err := salvage("plot", dir, std)
 	if err != nil {
 		return err
 	}
 	written, err := plots.Draw(r, to)
-	for _, path := range written {
-		fmt.Fprintln(std.Out, path)
+	return errors.Join(printLines(std, written), err)
+}
+
+func printLines(std stdio, lines []string) error {
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(std.Out, line); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // salvage reads a run's folder and says which files of it are damaged.
