@@ -40,6 +40,7 @@ func describeRun(ctx context.Context, tb scenario.Testbed, plan runner.Plan, loo
 	for _, s := range sel.Scenarios {
 		described := s.Result()
 		for i, sys := range s.Systems {
+			inSize(&described.Systems[i], sel, s, sys)
 			if described.Systems[i].Settings, err = settings(ctx, plan, sys); err != nil {
 				return run, fmt.Errorf("%s, system %s: %w", s.Name, sys.ID, err)
 			}
@@ -47,6 +48,14 @@ func describeRun(ctx context.Context, tb scenario.Testbed, plan runner.Plan, loo
 		run.Scenarios = append(run.Scenarios, described)
 	}
 	return run, nil
+}
+
+// inSize brings what a system sends and is filled with to the size of the run.
+func inSize(described *resultfile.System, sel scenario.Selection, s scenario.Scenario, sys scenario.System) {
+	if sys.Messages > 0 {
+		described.Messages = sel.MessagesOf(s, sys)
+	}
+	described.FillMessages = sel.FillOf(s, sys)
 }
 
 // settings asks the driver for its rows of the table that makes the comparison

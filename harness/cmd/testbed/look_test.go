@@ -81,3 +81,23 @@ func TestPayloadSizesOfARun(t *testing.T) {
 		t.Errorf("payloads of %s, want 10, 200 and 1000", got)
 	}
 }
+
+// What a system of its own size was asked for is kept in the size of the run.
+func TestSystemsAreDescribedInTheSizeOfTheRun(t *testing.T) {
+	s := scenario.Scenario{Work: resultfile.Consume, BaseMessages: 1000}
+	sel := scenario.Selection{Messages: 500}
+	for _, c := range []struct {
+		sys  scenario.System
+		want resultfile.System
+	}{
+		{scenario.System{}, resultfile.System{FillMessages: 500}},
+		{scenario.System{Messages: 100}, resultfile.System{Messages: 50, FillMessages: 50}},
+		{scenario.System{Messages: 100, FillMessages: 4000}, resultfile.System{Messages: 50, FillMessages: 2000}},
+	} {
+		got := resultfile.System{Messages: c.sys.Messages, FillMessages: c.sys.FillMessages}
+		inSize(&got, sel, s, c.sys)
+		if got.Messages != c.want.Messages || got.FillMessages != c.want.FillMessages {
+			t.Errorf("%+v: %d messages and %d filled, want %d and %d", c.sys, got.Messages, got.FillMessages, c.want.Messages, c.want.FillMessages)
+		}
+	}
+}
