@@ -18,6 +18,7 @@ const stopGrace = 30 * time.Second
 // server is one broker.
 type server struct {
 	*driver.Program
+	host    host.Host
 	metrics string
 }
 
@@ -87,5 +88,5 @@ func startBroker(ctx context.Context, h host.Host, program, dir string, opts opt
 	if err != nil {
 		return nil, err
 	}
-	return &server{Program: p, metrics: "http://" + metrics + "/metrics"}, nil
+	return &server{Program: p, host: h, metrics: "http://" + metrics + "/metrics"}, nil
 }

@@ -38,8 +38,9 @@ const (
 //	consumer acknowledgement
 //	                  "none" (the consumer keeps its place), "automatic",
 //	                  "each", "bulk"
-//	prefetch bytes    payload bytes on their way to a consumer at most, to two
-//	                  digits ([PrefetchClass]), or "none": no bound but TCP's
+//	prefetch bytes    payload bytes that one pull, or the window of a push, asks
+//	                  for at most, to two digits ([PrefetchClass]), or "none": no
+//	                  bound but TCP's
 //	connections       how many are established to the server's port
 //	cores             as the kernel lists them: "0-1"
 //	memory limit      bytes, or "none"

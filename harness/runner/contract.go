@@ -90,7 +90,11 @@ func (a *attempt) readContract(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, contractLimit)
 	defer cancel()
-	var rows []resultfile.ContractRow
+	// The kernel first: asking the server may take connections.
+	rows, err := a.kernelRows(ctx)
+	if err != nil {
+		a.note(a.trial, "contract: %v", err)
+	}
 	if r, ok := a.server.(driver.ContractReader); ok {
 		said, err := r.Contract(ctx, driver.Measurement{
 			Work: a.spec.Work, Options: a.spec.Options, Queue: a.spec.Queue, PayloadBytes: a.spec.PayloadBytes,
@@ -100,11 +104,7 @@ func (a *attempt) readContract(ctx context.Context) {
 		}
 		rows = append(rows, said...)
 	}
-	kernel, err := a.kernelRows(ctx)
-	if err != nil {
-		a.note(a.trial, "contract: %v", err)
-	}
-	rows, err = driver.SortContract(append(rows, kernel...))
+	rows, err = driver.SortContract(rows)
 	if err == nil {
 		err = a.keepContract(rows)
 	}
