@@ -2,14 +2,15 @@ package paper
 
 import (
 	"fmt"
+	"strings"
 
 	"kafkalab/plots"
 	"kafkalab/results/resultfile"
 )
 
 // environment says under what conditions a run took place, beside what its
-// hosts are: a paragraph each.
-func environment(run resultfile.Run) []string {
+// hosts are.
+func environment(run resultfile.Run) string {
 	var out []string
 	t := run.Testbed
 	if t.RAID10 {
@@ -24,7 +25,7 @@ func environment(run resultfile.Run) []string {
 	for _, c := range run.Ceilings {
 		out = append(out, fmt.Sprintf("Without a system behind it, the testbed itself comes to %s messages/s (%s, payload of %s bytes).", plots.Rounded(c.MessagesPerSecond), c.Work, plots.Whole(int64(c.PayloadBytes))))
 	}
-	return out
+	return strings.Join(out, " ")
 }
 
 func limitsText(l *resultfile.Limits) string {

@@ -158,9 +158,7 @@ func (m *page) run(p RunPart) error {
 	}
 	m.line("## Run %s%s\n", plots.Escape(p.Run.Name), label)
 	m.line("%s. All numbers of this part come from [its result folder](%s). %s\n\n%s\n\n%s\n", plots.Escape(p.Line), p.Link, plots.Escape(p.State()), plots.Escape(p.Hosts), plots.Escape(p.Origin()))
-	for _, paragraph := range p.Around {
-		m.line("%s\n", plots.Escape(paragraph))
-	}
+	m.line("%s\n", plots.Escape(p.Around))
 	if len(p.Faults) > 0 {
 		m.line("Files that could not be read; their attempts do not count:\n")
 		for _, fault := range p.Faults {
@@ -176,21 +174,17 @@ func (m *page) run(p RunPart) error {
 		for _, f := range s.Figures {
 			m.figure(p, f, label)
 		}
-		parts := []struct {
-			title string
-			table *plots.Table
-			below string
-		}{
-			{"Rates", s.Rates, s.Notes}, {"Ratios", s.Ratios, ""}, {"Costs", s.Costs, ""}, {"Settings", s.Settings, ""}, {"Every attempt", s.Attempts, ""},
-		}
+		expected := ""
 		if s.Scenario.Limit != "" {
-			parts[2].below = "Expected limit: " + s.Scenario.Limit
+			expected = "Expected limit: " + s.Scenario.Limit
 		}
+		parts := []plots.NamedTable{{Title: "Rates", Table: s.Rates, Note: s.Notes}, {Title: "Ratios", Table: s.Ratios}, {Title: "Costs", Table: s.Costs, Note: expected}}
+		parts = append(append(parts, s.More...), plots.NamedTable{Title: "Settings", Table: s.Settings}, plots.NamedTable{Title: "Every attempt", Table: s.Attempts})
 		for _, part := range parts {
-			if part.table == nil {
+			if part.Table == nil {
 				continue
 			}
-			if err := m.table("#### "+part.title, part.table, part.below); err != nil {
+			if err := m.table("#### "+part.Title, part.Table, part.Note); err != nil {
 				return err
 			}
 		}

@@ -133,9 +133,9 @@ func TestConditions(t *testing.T) {
 		{resultfile.Testbed{BrokerLimits: &resultfile.Limits{Note: "no cgroup here"}}, "Cores and memory of the brokers were not held: no cgroup here."},
 		{resultfile.Testbed{BrokerLimits: &resultfile.Limits{Cores: "0-3", Note: "taskset"}}, "Every broker was held to the cores 0-3 (taskset)."},
 		{resultfile.Testbed{RAID10: true, BrokerLimits: &resultfile.Limits{MemoryBytes: 2e9}, Clock: &resultfile.Clock{OffsetSeconds: -0.0012, ErrorSeconds: 0.0001}},
-			"The broker's data lay on a RAID 10 that was made for the run, of six files on one disk.|Every broker was held to 2,000 MB of memory, page cache included.|The broker host's clock stood -1.200 ms from the client host's, at most 0.100 ms wrong; latencies from one to the other are corrected by that."},
+			"The broker's data lay on a RAID 10 that was made for the run, of six files on one disk. Every broker was held to 2,000 MB of memory, page cache included. The broker host's clock stood -1.200 ms from the client host's, at most 0.100 ms wrong; latencies from one to the other are corrected by that."},
 	} {
-		if got := strings.Join(environment(resultfile.Run{Testbed: c.bed}), "|"); got != c.want {
+		if got := environment(resultfile.Run{Testbed: c.bed}); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}

@@ -52,7 +52,7 @@ func (r *Report) arrays(runs []*resultfile.Result) []Array {
 		c := plots.Compare(plain, raid)
 		a := Array{RAID: r.part(raid), Plain: r.part(plain), Caveats: c.Caveats}
 		for _, y := range c.Systems {
-			if y.First.N > 0 && y.Second.N > 0 {
+			if y.First.N > 0 && y.Second.N > 0 && fastAsItGoes(raid.Run, y.Scenario) {
 				a.Rows = append(a.Rows, ArrayRow{Scenario: y.Scenario, System: y.Label, Plain: rateText(y.First), RAID: rateText(y.Second), Ratio: ratioText(y.Ratio), Verdict: y.Verdict})
 			}
 		}
@@ -61,6 +61,14 @@ func (r *Report) arrays(runs []*resultfile.Result) []Array {
 		}
 	}
 	return out
+}
+
+// fastAsItGoes says whether a scenario measures how fast a system is: the rate
+// of others is planned, or means nothing.
+func fastAsItGoes(run resultfile.Run, scenario string) bool {
+	return slices.ContainsFunc(run.Scenarios, func(s resultfile.Scenario) bool {
+		return s.Name == scenario && (s.Work == resultfile.Produce || s.Work == resultfile.Consume)
+	})
 }
 
 func shareScenario(a, b resultfile.Run) bool {

@@ -48,7 +48,7 @@ type RunPart struct {
 	Label    string // "emulated", where both hosts are one machine, else ""
 	Sections []plots.Section
 	HostFact *plots.Table
-	Around   []string // conditions, a paragraph each
+	Around   string   // the conditions
 	Faults   []string // of files that could not be read
 	Valid    int      // attempts
 
