@@ -43,7 +43,7 @@ type Client struct {
 	closing    sync.Once
 	closeErr   error
 
-	sessions, connects, sent, expiries atomic.Int64
+	sessions, connects, sent, proofs, expiries atomic.Int64
 }
 
 // Stats counts what a client has done since Connect.
@@ -51,6 +51,7 @@ type Stats struct {
 	Sessions int64 // sessions that were made
 	Connects int64 // connections over which a session was made or taken up again
 	Requests int64 // requests that were sent, those that prove the lease among them
+	Proofs   int64 // of them, those that prove the lease
 	Expiries int64 // sessions that have expired
 }
 
@@ -168,6 +169,7 @@ func (c *Client) Stats() Stats {
 		Sessions: c.sessions.Load(),
 		Connects: c.connects.Load(),
 		Requests: c.sent.Load(),
+		Proofs:   c.proofs.Load(),
 		Expiries: c.expiries.Load(),
 	}
 }

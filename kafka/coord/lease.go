@@ -119,6 +119,7 @@ func (s *Session) prove(timeout time.Duration) error {
 	defer cancel()
 	sent, err := request(ctx, s, proof, func(c *zk.Conn) (time.Duration, error) {
 		sent := elapsed()
+		s.client.proofs.Add(1)
 		_, err := c.Sync("/")
 		return sent, err
 	})
