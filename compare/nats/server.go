@@ -68,11 +68,14 @@ func (d *Driver) Start(ctx context.Context, broker host.Host, dir string, o driv
 		}
 		return nil, err
 	}
-	return server{s}, nil
+	return server{Program: s, host: broker}, nil
 }
 
 // server is the program, which can be restarted, and what its files are for.
-type server struct{ *driver.Program }
+type server struct {
+	*driver.Program
+	host host.Host
+}
 
 // StoreParts are a stream's blocks, their indexes, and what is known of streams
 // and their consumers.

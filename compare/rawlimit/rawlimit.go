@@ -56,22 +56,37 @@ func (limit) Name() string { return "rawlimit" }
 //	path            tcp, ping, file or disk
 //	flush-interval  between two flushes of the file to the disk; 0 leaves them
 //	                to the kernel. Default: as Kafka's in the scenarios, 1s
+//	flush-messages  how many messages ask for a flush, beside what is coming; 0,
+//	                the default: none do
+//	fetch-bytes     consumers ask for so many bytes at a time, for the next ones
+//	                as soon as an answer is there, instead of getting one stream;
+//	                0, the default: they do not
 type options struct {
 	path          Path
 	flushInterval time.Duration
+	flushMessages int
+	fetchBytes    int
 }
 
 func readOptions(o driver.Options) (options, error) {
 	r := o.Read()
 	opts := options{path: Path(r.OneOf("path", string(PathTCP), string(PathPing), string(PathFile), string(PathDisk)))}
 	opts.flushInterval = r.Duration("flush-interval", time.Second)
-	if !opts.path.stores() {
+	opts.flushMessages = r.Int("flush-messages", 0, 0, 1<<30)
+	opts.fetchBytes = r.Int("fetch-bytes", 0, 0, maxFetchBytes)
+	err := r.Err()
+	if !opts.path.Stores() {
 		opts.flushInterval = 0
-		if _, given := o["flush-interval"]; given {
-			return opts, errors.Join(r.Err(), fmt.Errorf("option flush-interval: with path = %q nothing is stored that could be flushed", opts.path))
+		for _, name := range []string{"flush-interval", "flush-messages", "fetch-bytes"} {
+			if _, given := o[name]; given {
+				err = errors.Join(err, fmt.Errorf("option %s: with path = %q nothing is stored that could be flushed or fetched", name, opts.path))
+			}
 		}
 	}
-	return opts, r.Err()
+	if opts.fetchBytes > 0 && opts.fetchBytes < minFetchBytes {
+		err = errors.Join(err, fmt.Errorf("option fetch-bytes = %d: 0, or from %d to %d is wanted", opts.fetchBytes, minFetchBytes, maxFetchBytes))
+	}
+	return opts, err
 }
 
 func (limit) Check(ctx context.Context, broker host.Host, o driver.Options) error {
@@ -87,9 +102,10 @@ func (limit) Settings(_ context.Context, _ host.Host, o driver.Options) ([]drive
 	if err != nil {
 		return nil, err
 	}
-	persistence, flush, queue := "file, written in sequence", "by the kernel alone", "one file"
-	if opts.flushInterval > 0 {
-		flush = fmt.Sprintf("fsync every %v in the background", opts.flushInterval)
+	persistence, flush, queue := "file, written in sequence", flushWords(opts.flushInterval, opts.flushMessages), "one file"
+	prefetch := "one stream without requests, as far as TCP's window"
+	if opts.fetchBytes > 0 {
+		prefetch = fmt.Sprintf("fetches of %d bytes, the next one asked for as soon as an answer is there", opts.fetchBytes)
 	}
 	batching := fmt.Sprintf("entries of 9 bytes + payload, as large as Kafka's, in writes of %d KiB", sendBytes>>10)
 	memory := "one read buffer of 1 MiB"
@@ -111,7 +127,7 @@ func (limit) Settings(_ context.Context, _ host.Host, o driver.Options) ([]drive
 		{Row: "producer acknowledgement", Value: "none; the server's count of bytes is asked for"},
 		{Row: "producer batching", Value: batching},
 		{Row: "consumer acknowledgement", Value: "none"},
-		{Row: "consumer prefetch", Value: "one stream without requests, as far as TCP's window"},
+		{Row: "consumer prefetch", Value: prefetch},
 		{Row: "queue or log", Value: queue},
 		{Row: "memory", Value: memory},
 		{Row: "deviations from the defaults", Value: "does not apply"},
@@ -135,15 +151,20 @@ func (limit) Start(ctx context.Context, broker host.Host, dir string, o driver.O
 	if err := broker.MkdirAll(ctx, store); err != nil {
 		return nil, err
 	}
-	return driver.StartProgram(ctx, broker, driver.ProgramConfig{
+	p, err := driver.StartProgram(ctx, broker, driver.ProgramConfig{
 		Command: host.Command{Name: "rawserver", Args: []string{testbed, "rawserver",
 			"--listen", net.JoinHostPort(broker.Addr(), strconv.Itoa(port)), "--dir", store,
-			"--path", string(opts.path), "--flush-interval", opts.flushInterval.String()}},
+			"--path", string(opts.path), "--flush-interval", opts.flushInterval.String(),
+			"--flush-messages", strconv.Itoa(opts.flushMessages)}},
 		Ready:    func(line string) (string, bool) { return strings.CutPrefix(line, ReadyPrefix) },
 		StoreDir: store,
 		LogFile:  filepath.Join(dir, "rawserver.log"),
 		Grace:    stopGrace,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return &rawServer{Program: p, host: broker}, nil
 }
 
 func (limit) Connect(ctx context.Context, target driver.Target, o driver.Options) (driver.Client, error) {
@@ -151,5 +172,5 @@ func (limit) Connect(ctx context.Context, target driver.Target, o driver.Options
 	if err != nil {
 		return nil, err
 	}
-	return connect(ctx, target.Addr, opts.path)
+	return connect(ctx, target.Addr, opts.path, opts.fetchBytes)
 }

@@ -40,7 +40,9 @@ func Contract(t testing.TB, s driver.Server, m driver.Measurement) map[string]re
 	}
 	byName := map[string]resultfile.ContractRow{}
 	for _, r := range rows {
-		byName[r.Row] = r
+		if byName[r.Row].Row == "" { // of two the first counts
+			byName[r.Row] = r
+		}
 		switch {
 		case !slices.Contains(driver.ContractRows, r.Row):
 			t.Errorf("there is no row %q", r.Row)
