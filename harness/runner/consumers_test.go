@@ -12,6 +12,7 @@ import (
 
 // Several consumers at once each get everything: of one log, or of a queue each.
 func TestSeveralConsumers(t *testing.T) {
+	t.Parallel()
 	log, queues := system("log", "none"), system("queues", "none", "kind", "queues")
 	log.Consumers, queues.Consumers = 4, 3
 	p := newPlan(t, 20_000, filled("fan", log, queues))
@@ -52,7 +53,9 @@ func TestSeveralConsumersFail(t *testing.T) {
 			x := system("x", c.fault, "kind", c.kind)
 			x.Consumers = 3
 			p := newPlan(t, 2_000, filled("fan", x))
-			p.Stall = time.Second
+			if strings.Contains(c.reason, "for 1s") || c.outcome == resultfile.Invalid {
+				p.Stall = time.Second // it is waited for
+			}
 			if err := Run(t.Context(), p); err != nil {
 				t.Fatal(err)
 			}
@@ -70,6 +73,7 @@ func TestSeveralConsumersFail(t *testing.T) {
 
 // With a cap what is left is consumed unmeasured, by each of them.
 func TestSeveralConsumersAreHeld(t *testing.T) {
+	t.Parallel()
 	x := system("x", "slow")
 	x.Consumers, x.WarmUp, x.FillMessages = 2, 0, 8_000
 	x.FillOptions = driver.Options{"fault": "none"}

@@ -23,6 +23,7 @@ func filled(name string, systems ...scenario.System) scenario.Scenario {
 }
 
 func TestFilledConsume(t *testing.T) {
+	t.Parallel()
 	x := system("x", "none")
 	x.Before = []string{scenario.BeforeRestart, scenario.BeforeDropCache}
 	x.FillOptions = driver.Options{"at": "7"}
@@ -102,7 +103,9 @@ func TestFillFaults(t *testing.T) {
 				x.FillOptions = driver.Options{"fault": c.filling}
 			}
 			p := newPlan(t, 3_000, filled("cold", x))
-			p.Stall = time.Second
+			if strings.Contains(c.reason, "for 1s") || c.outcome == resultfile.Invalid {
+				p.Stall = time.Second // it is waited for
+			}
 			if c.fault == "no-restart" {
 				p.Start = 500 * time.Millisecond
 			}
@@ -121,6 +124,7 @@ func TestFillFaults(t *testing.T) {
 // A produce on top of a fill is counted from there, and all of both is
 // verified.
 func TestProduceOnFill(t *testing.T) {
+	t.Parallel()
 	sound, lost, stuck := system("sound", "none"), system("lost", "lost", "at", "4000"), system("stuck", "stuck")
 	for _, s := range []*scenario.System{&sound, &lost, &stuck} {
 		s.FillMessages = 3_000
@@ -152,6 +156,7 @@ func TestProduceOnFill(t *testing.T) {
 // A fill that nobody asked about is held to the cap, and what came is the
 // backlog.
 func TestFillIsHeld(t *testing.T) {
+	t.Parallel()
 	slow := system("x", "none")
 	slow.WarmUp, slow.FillOptions = 0, driver.Options{"fault": "slow"}
 	p := newPlan(t, 100_000, filled("cold", slow))
@@ -171,6 +176,7 @@ func TestFillIsHeld(t *testing.T) {
 // An interrupt while a broker is filled ends it, and the attempt is made again
 // by the run that is resumed.
 func TestInterruptedFillIsResumed(t *testing.T) {
+	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	x := system("x", "none")

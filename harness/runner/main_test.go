@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -42,6 +43,11 @@ func TestMain(m *testing.M) {
 			}
 			os.Exit(0)
 		}
+	}
+	// Parallel tests wait most of the time. A command line that says otherwise is
+	// read after this.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -119,6 +119,7 @@ func nothingLeft(t *testing.T, p Plan) {
 }
 
 func TestCompleteRun(t *testing.T) {
+	t.Parallel()
 	null := scenario.System{ID: "null", Label: "null", Driver: "null", Role: scenario.RoleLimit, Backlog: "null", ExpectedRate: 1_000_000, StoredBytes: 1}
 	alone := system("alone", "none")
 	p := newPlan(t, 60_000,
@@ -237,6 +238,7 @@ func TestFaults(t *testing.T) {
 
 // Without a consume of its own a produce is verified all the same.
 func TestProduceAloneIsVerified(t *testing.T) {
+	t.Parallel()
 	p := newPlan(t, 5_000, scenarioOf("send", resultfile.Produce, system("sound", "none"), system("x", "damaged")))
 	if err := Run(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -253,6 +255,7 @@ func TestProduceAloneIsVerified(t *testing.T) {
 // The cap ends sending and receiving; what is left of the backlog is consumed
 // unmeasured, so that all of it is verified.
 func TestCap(t *testing.T) {
+	t.Parallel()
 	p := newPlan(t, 1_000_000,
 		scenarioOf("send", resultfile.Produce, system("x", "slow")),
 		scenarioOf("receive", resultfile.Consume, system("x", "slow")))
@@ -320,6 +323,7 @@ func TestInterrupt(t *testing.T) {
 // A run that is resumed makes what is not valid yet, beside what was made
 // before, and nothing else.
 func TestResume(t *testing.T) {
+	t.Parallel()
 	gate := filepath.Join(t.TempDir(), "gate")
 	x := system("x", "gate", "gate", gate)
 	p := newPlan(t, 5_000,
