@@ -13,7 +13,9 @@ import (
 // sweepRow makes several systems of one [[system]]: one for each value of a key
 // of the table, or of one of its options ("options.batch"). Its id gets the
 // value behind a hyphen, "%s" in its label is replaced by it, and it is the
-// system's place on the axis, unless x is given as a factor for it.
+// system's place on the axis, unless x is given as a factor for it. Where the
+// size of payload is swept, expected_rate and stored_bytes are those of the
+// scenario's payload, and are brought to each size.
 type sweepRow struct {
 	Key    string  `toml:"key"`
 	Values []int64 `toml:"values"`
@@ -40,6 +42,11 @@ func (f *file) expandSweeps(name string) []error {
 			continue
 		}
 		rows, err := row.expand()
+		if row.Sweep.Key == "payload_bytes" {
+			for i := range rows {
+				rows[i].expectSize(f.PayloadBytes)
+			}
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: system %q: sweep: %w", name, row.ID, err))
 		}
@@ -79,7 +86,7 @@ func (row systemRow) expand() ([]systemRow, error) {
 		}
 		one := row
 		one.ID = row.ID + "-" + strconv.FormatInt(v, 10)
-		one.X = float64(v) * factor
+		one.X, _ = strconv.ParseFloat(strconv.FormatFloat(float64(v)*factor, 'g', 12, 64), 64) // 0.3, not 0.30000000000000004
 		one.Label = strings.ReplaceAll(row.Label, "%s", strconv.FormatFloat(one.X, 'f', -1, 64))
 		if one.Series == "" {
 			one.Series = row.ID
@@ -97,6 +104,17 @@ func (row systemRow) expand() ([]systemRow, error) {
 		rows = append(rows, one)
 	}
 	return rows, nil
+}
+
+// expectSize turns what is expected with payloads of usual bytes into what is
+// with the row's own: so many bytes more or less are stored, and a larger
+// message takes longer in proportion.
+func (row *systemRow) expectSize(usual int) {
+	before := max(row.StoredBytes, 1)
+	row.StoredBytes = max(before+int64(row.PayloadBytes-usual), int64(row.PayloadBytes), 1)
+	if row.PayloadBytes > usual {
+		row.ExpectedRate = max(int64(float64(row.ExpectedRate)*float64(usual)/float64(row.PayloadBytes)), 1)
+	}
 }
 
 // checkChart looks at the figure's keys.
