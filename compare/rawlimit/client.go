@@ -18,8 +18,9 @@ var errClosed = errors.New("physical limit: the client is closed")
 // client opens a connection for each producer and consumer, and one to ask
 // what has arrived.
 type client struct {
-	addr string
-	path Path
+	addr       string
+	path       Path
+	fetchBytes int // of one fetch; 0: consumers get one stream
 
 	mu        sync.Mutex // guards all that follows
 	closed    bool
@@ -40,8 +41,8 @@ type conn struct {
 }
 
 // connect connects to the server to see that it is there.
-func connect(ctx context.Context, addr string, path Path) (*client, error) {
-	c := &client{addr: addr, path: path, conns: map[net.Conn]struct{}{}}
+func connect(ctx context.Context, addr string, path Path, fetchBytes int) (*client, error) {
+	c := &client{addr: addr, path: path, fetchBytes: fetchBytes, conns: map[net.Conn]struct{}{}}
 	ask, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -147,7 +148,7 @@ func (c *client) Consumer(_ context.Context, queue string) (driver.Consumer, err
 	if c.closed {
 		return nil, errClosed
 	}
-	return &consumer{client: c, queue: queue, buf: make([]byte, 0, receiveBytes)}, nil
+	return &consumer{client: c, queue: queue, buf: make([]byte, 0, receiveBytes), fetch: fetching{bytes: c.fetchBytes}}, nil
 }
 
 // Arrived asks the server, on a connection of its own.
@@ -204,15 +205,14 @@ type consumer struct {
 	queue  string
 	buf    []byte // what was received, from the entry at start on
 	start  int
+	fetch  fetching // with its bytes 0 there is one stream
 }
 
 func (c *consumer) Receive(ctx context.Context, handle func(payload []byte) error) error {
 	if c.conn == nil {
-		cn, err := c.client.open(ctx, request{Op: opConsume, Queue: c.queue})
-		if err != nil {
+		if err := c.open(ctx); err != nil {
 			return err
 		}
-		c.conn = cn
 	}
 	for handled := false; !handled; {
 		if ctx.Err() != nil {
@@ -243,6 +243,23 @@ func (c *consumer) Receive(ctx context.Context, handle func(payload []byte) erro
 	return nil
 }
 
+// open asks for the stream, or for the first fetch.
+func (c *consumer) open(ctx context.Context) error {
+	r := request{Op: opConsume, Queue: c.queue}
+	if c.fetch.bytes > 0 {
+		r.Op = opFetch
+	}
+	cn, err := c.client.open(ctx, r)
+	if err != nil {
+		return err
+	}
+	c.conn = cn
+	if c.fetch.bytes > 0 {
+		return c.ask()
+	}
+	return nil
+}
+
 // read moves the cut-off entry to the front, makes room for all want bytes of
 // it, and receives more.
 func (c *consumer) read(ctx context.Context, want int) error {
@@ -254,7 +271,7 @@ func (c *consumer) read(ctx context.Context, want int) error {
 	room := c.buf[n:cap(c.buf)]
 	for {
 		stop := interrupt(ctx, c.conn.SetReadDeadline)
-		got, err := c.conn.in.Read(room)
+		got, err := c.receive(room)
 		inTime := stop()
 		c.buf = c.buf[:n+got]
 		switch {
@@ -271,4 +288,12 @@ func (c *consumer) read(ctx context.Context, want int) error {
 			return fmt.Errorf("physical limit: receiving queue %q: %w", c.queue, err)
 		}
 	}
+}
+
+// receive is one read into room.
+func (c *consumer) receive(room []byte) (int, error) {
+	if c.fetch.bytes > 0 {
+		return c.readAnswer(room)
+	}
+	return c.conn.in.Read(room)
 }

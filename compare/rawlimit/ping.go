@@ -32,11 +32,12 @@ func (q *queue) unfollow(c net.Conn) {
 	q.followers = slices.DeleteFunc(slices.Clone(q.followers), func(f net.Conn) bool { return f == c })
 }
 
-// forward is receive with path ping: whatever one read returns is written to
-// everybody who follows, before the next read. A consumer that does not read so
+// forward takes what one read has returned. With path ping it is written to
+// everybody who follows, before the next read: a consumer that does not read so
 // holds the producer up; one that has gone is left out.
 func (s *server) forward(q *queue, b []byte) error {
 	followers, err := q.append(b)
+	s.note(q)
 	for _, f := range followers {
 		if _, err := f.Write(b); err != nil {
 			q.unfollow(f)

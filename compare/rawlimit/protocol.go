@@ -18,6 +18,7 @@ import (
 //	produce   paths tcp and file: entries, until the client closes
 //	          path disk: see grant
 //	consume   entries from the server, from the first one on, without end
+//	fetch     paths file and disk: requests for parts of them, see fetchRequest
 //
 // An entry is as large as one of Kafka's, so that a rate in messages is the
 // goodput of the link over the same number of bytes:
@@ -39,6 +40,7 @@ const (
 	opArrived op = "arrived"
 	opProduce op = "produce"
 	opConsume op = "consume"
+	opFetch   op = "fetch"
 )
 
 type request struct {
@@ -64,7 +66,7 @@ func (a answer) err() error {
 
 // check refuses what the server could not carry out, before it makes anything.
 func (r request) check() error {
-	if r.Op != opArrived && r.Op != opProduce && r.Op != opConsume {
+	if r.Op != opArrived && r.Op != opProduce && r.Op != opConsume && r.Op != opFetch {
 		return fmt.Errorf("unknown request %q", r.Op)
 	}
 	if r.Queue == "" || len(r.Queue) > maxQueueBytes {

@@ -29,6 +29,7 @@ type queue struct {
 	payloadBytes int        // 0 until something was produced
 	bytes        int64      // taken so far; the last entry may be cut off
 	synced       int64      // bytes when the last sync began
+	due          bool       // a flush was asked for
 	spans        []span
 	producing    bool
 	err          error         // why it takes no more
@@ -38,7 +39,7 @@ type queue struct {
 
 func openQueue(dir, name string, path Path) (*queue, error) {
 	q := &queue{name: name}
-	if !path.stores() {
+	if !path.Stores() {
 		return q, nil
 	}
 	// In hexadecimal, since a queue may be called what a file may not.

@@ -34,7 +34,7 @@ func serve(t *testing.T, path Path) (addr, dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "store")
 	cfg := ServerConfig{Listen: "127.0.0.1:0", Dir: dir, Path: path}
-	if path.stores() {
+	if path.Stores() {
 		cfg.FlushInterval = time.Millisecond
 	}
 	ctx, cancel := context.WithCancel(t.Context())

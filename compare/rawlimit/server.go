@@ -27,8 +27,8 @@ const (
 	PathDisk Path = "disk" // the disk: made by the server, written to a file; sent with sendfile
 )
 
-// stores says whether the messages go into a file.
-func (p Path) stores() bool { return p == PathFile || p == PathDisk }
+// Stores says whether the messages go into a file.
+func (p Path) Stores() bool { return p == PathFile || p == PathDisk }
 
 // ServerConfig is how [Serve] serves.
 type ServerConfig struct {
@@ -38,6 +38,9 @@ type ServerConfig struct {
 	// FlushInterval is the time between two flushes of the files to the disk
 	// (fsync); 0 leaves it to the kernel.
 	FlushInterval time.Duration
+	// FlushMessages is how many messages of a queue ask for a flush, which goes
+	// on beside what is coming; 0: none do.
+	FlushMessages int
 	Logger        *slog.Logger // nil: discard
 }
 
@@ -48,6 +51,8 @@ type server struct {
 	cfg ServerConfig
 	ctx context.Context // ends when the server stops
 
+	due chan *queue // whose messages ask for a flush
+
 	mu     sync.Mutex
 	queues map[string]*queue
 	conns  sync.WaitGroup
@@ -56,16 +61,19 @@ type server struct {
 // Serve calls ready with its address when it takes requests, and serves until
 // ctx ends, which is its normal end. The files stay.
 func Serve(ctx context.Context, cfg ServerConfig, ready func(net.Addr)) error {
-	if cfg.Path != PathTCP && cfg.Path != PathPing && !cfg.Path.stores() {
+	if cfg.Path != PathTCP && cfg.Path != PathPing && !cfg.Path.Stores() {
 		return fmt.Errorf("path %q: one of %s, %s, %s, %s is wanted", cfg.Path, PathTCP, PathPing, PathFile, PathDisk)
 	}
-	if cfg.FlushInterval < 0 || cfg.FlushInterval > 0 && !cfg.Path.stores() {
+	if cfg.FlushInterval < 0 || cfg.FlushInterval > 0 && !cfg.Path.Stores() {
 		return fmt.Errorf("flush interval %v: none is possible below 0, and with path %s there is nothing to flush", cfg.FlushInterval, cfg.Path)
+	}
+	if cfg.FlushMessages < 0 || cfg.FlushMessages > 0 && !cfg.Path.Stores() {
+		return fmt.Errorf("flush messages %d: none is possible below 0, and with path %s there is nothing to flush", cfg.FlushMessages, cfg.Path)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Path.stores() {
+	if cfg.Path.Stores() {
 		if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
 			return err
 		}
@@ -76,11 +84,14 @@ func Serve(ctx context.Context, cfg ServerConfig, ready func(net.Addr)) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &server{cfg: cfg, ctx: ctx, queues: map[string]*queue{}}
+	s := &server{cfg: cfg, ctx: ctx, queues: map[string]*queue{}, due: make(chan *queue, maxQueues)}
 	stop := context.AfterFunc(ctx, func() { ln.Close() })
 	defer stop()
 	if cfg.FlushInterval > 0 {
 		s.conns.Go(s.flush)
+	}
+	if cfg.FlushMessages > 0 {
+		s.conns.Go(s.flushMessages)
 	}
 	ready(ln.Addr())
 	err = s.accept(ln)
@@ -183,6 +194,8 @@ func (s *server) serve(c *net.TCPConn) error {
 			return s.produce(c, in, q, r)
 		case opConsume:
 			return s.consume(c, q)
+		case opFetch:
+			return s.fetch(c, in, q)
 		}
 		n, err := q.arrived()
 		if err != nil {
@@ -308,6 +321,7 @@ func (s *server) writeGrants(c net.Conn, q *queue, payloadBytes int, free chan<-
 		if _, err := q.append(buf); err != nil {
 			return &storeError{err}
 		}
+		s.note(q)
 		binary.BigEndian.PutUint32(grant[:], uint32(len(buf)/(entryHeaderBytes+payloadBytes)))
 		if _, err := c.Write(grant[:]); err != nil {
 			return err

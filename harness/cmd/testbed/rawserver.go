@@ -25,6 +25,7 @@ func runRawServer(ctx context.Context, args []string, std stdio) error {
 	flags.StringVar(&cfg.Dir, "dir", "", "`folder` for the files; with paths tcp and ping none are made")
 	path := flags.String("path", string(rawlimit.PathTCP), "what the bytes pass through: tcp, ping, file or disk")
 	flags.DurationVar(&cfg.FlushInterval, "flush-interval", 0, "time between two flushes to the disk; 0 leaves them to the kernel")
+	flags.IntVar(&cfg.FlushMessages, "flush-messages", 0, "how many messages of a queue ask for a flush to the disk; 0: none do")
 	flags.Usage = func() {
 		fmt.Fprintf(std.Out, "testbed rawserver serves the physical limit of link and disk until it is stopped.\n\n%s\n"+
 			"Example:\n  testbed rawserver --listen 10.0.0.2:9000 --path file --dir /var/tmp/limit\n", flags.FlagUsages())
@@ -33,7 +34,7 @@ func runRawServer(ctx context.Context, args []string, std stdio) error {
 		return err
 	}
 	cfg.Path = rawlimit.Path(*path)
-	if cfg.Dir == "" && cfg.Path != rawlimit.PathTCP {
+	if cfg.Dir == "" && cfg.Path.Stores() {
 		return usagef("--path %s writes files: --dir is missing", cfg.Path)
 	}
 	return rawlimit.Serve(ctx, cfg, func(addr net.Addr) {

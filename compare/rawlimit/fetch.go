@@ -1,0 +1,231 @@
+package rawlimit
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A connection of the request fetch carries further requests, and an answer to
+// each: what a consumer that pulls can reach at best.
+//
+//	request  u64 place in the queue, u32 bytes
+//	answer   u32 bytes that follow, from 1 up to those asked for
+//
+// A request at the end of the queue is answered when something comes.
+const (
+	fetchRequestBytes = 12
+	fetchAnswerBytes  = 4
+	minFetchBytes     = 1 << 10
+	maxFetchBytes     = 32 << 20
+	// fetchesAhead bounds the requests that a connection may have unanswered.
+	fetchesAhead = 4
+)
+
+type fetchRequest struct {
+	place int64
+	bytes int
+}
+
+// fetch answers requests of one connection, in order, until the peer closes.
+func (s *server) fetch(c *net.TCPConn, in *bufio.Reader, q *queue) error {
+	if q.file == nil {
+		return fmt.Errorf("fetches of queue %q: with path %s nothing is stored", q.name, s.cfg.Path)
+	}
+	f, err := os.Open(q.file.Name()) // a place in the file of its own
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := writeLine(c, answer{}); err != nil {
+		return err
+	}
+	// The peer's end is seen while a request waits for something to come.
+	ctx, gone := context.WithCancel(s.ctx)
+	asked := make(chan fetchRequest, fetchesAhead)
+	var readErr error
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer gone()
+		defer close(asked)
+		readErr = readFetches(in, asked)
+	})
+	for r := range asked {
+		if err = s.answerFetch(ctx, c, q, f, r); err != nil {
+			break
+		}
+	}
+	ended := ctx.Err() != nil
+	_ = c.CloseRead() // ends the reading; the reason why can still be written
+	for range asked {
+	}
+	reading.Wait()
+	if ended {
+		return readErr
+	}
+	return err
+}
+
+// readFetches hands requests on until the peer closes, which is no error.
+func readFetches(in *bufio.Reader, asked chan<- fetchRequest) error {
+	var b [fetchRequestBytes]byte
+	for {
+		if _, err := io.ReadFull(in, b[:]); errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		place, bytes := binary.BigEndian.Uint64(b[:]), binary.BigEndian.Uint32(b[8:])
+		if place > 1<<62 || bytes < minFetchBytes || bytes > maxFetchBytes {
+			return fmt.Errorf("fetch of %d bytes at %d: %d to %d bytes are possible", bytes, place, minFetchBytes, maxFetchBytes)
+		}
+		select {
+		case asked <- fetchRequest{int64(place), int(bytes)}:
+		default:
+			return fmt.Errorf("more than %d fetches are unanswered", fetchesAhead)
+		}
+	}
+}
+
+func (s *server) answerFetch(ctx context.Context, c *net.TCPConn, q *queue, f *os.File, r fetchRequest) error {
+	end, err := q.wait(ctx, r.place)
+	if err != nil {
+		return err
+	}
+	n := min(int64(r.bytes), end-r.place)
+	var head [fetchAnswerBytes]byte
+	binary.BigEndian.PutUint32(head[:], uint32(n))
+	if err := sendMore(c, head[:]); err != nil {
+		return err
+	}
+	if _, err := f.Seek(r.place, io.SeekStart); err != nil {
+		return err
+	}
+	_, err = io.CopyN(c, f, n) // sendfile, as in consume
+	return err
+}
+
+// sendMore writes what goes into one segment with what is written next.
+func sendMore(c *net.TCPConn, b []byte) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	for len(b) > 0 && err == nil {
+		var n int
+		var sendErr error
+		err = raw.Write(func(fd uintptr) bool {
+			n, sendErr = syscall.SendmsgN(int(fd), b, nil, nil, syscall.MSG_MORE|syscall.MSG_NOSIGNAL)
+			return !errors.Is(sendErr, syscall.EAGAIN)
+		})
+		if err == nil {
+			err = sendErr
+		}
+		b = b[max(n, 0):]
+	}
+	return err
+}
+
+// fetching is a consumer's place in a queue that it fetches from.
+type fetching struct {
+	bytes int   // of one fetch
+	place int64 // of the next one
+	size  int   // of the answer that is coming; 0 between two
+	left  int   // of that
+}
+
+// ask asks for the next range: before what came last is looked at. It does not
+// wait, since no other request is unanswered.
+func (c *consumer) ask() error {
+	var b [fetchRequestBytes]byte
+	binary.BigEndian.PutUint64(b[:], uint64(c.fetch.place))
+	binary.BigEndian.PutUint32(b[8:], uint32(c.fetch.bytes))
+	if _, err := c.conn.Write(b[:]); err != nil {
+		return fmt.Errorf("physical limit: fetching queue %q: %w", c.queue, err)
+	}
+	return nil
+}
+
+// readAnswer is one read of an answer into room: of its head, then of what
+// follows it.
+func (c *consumer) readAnswer(room []byte) (int, error) {
+	f := &c.fetch
+	if f.left == 0 {
+		head, err := c.conn.in.Peek(fetchAnswerBytes)
+		if err != nil {
+			return 0, err
+		}
+		n := binary.BigEndian.Uint32(head)
+		if n < 1 || int64(n) > int64(f.bytes) {
+			// A line of JSON, which begins with a brace, is the server's reason.
+			line, _ := c.conn.in.ReadString('\n')
+			return 0, fmt.Errorf("the server answered %.200q to a fetch of %d bytes", line, f.bytes)
+		}
+		if _, err := c.conn.in.Discard(fetchAnswerBytes); err != nil {
+			return 0, err
+		}
+		f.size, f.left = int(n), int(n)
+	}
+	got, err := c.conn.in.Read(room[:min(len(room), f.left)])
+	f.left -= got
+	if f.left == 0 && got > 0 {
+		f.place += int64(f.size)
+		if err := c.ask(); err != nil {
+			return got, err // which shows again with the next read
+		}
+	}
+	return got, err
+}
+
+// flushMessages brings a queue to the disk whenever so many messages have come
+// since the last time, beside what is coming: one flush serves all of them.
+func (s *server) flushMessages() {
+	for {
+		select {
+		case q := <-s.due:
+			q.sync()
+			q.mu.Lock()
+			q.due = false
+			q.mu.Unlock()
+			s.note(q)
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// note asks for a flush of a queue that has so many messages that were not
+// flushed.
+func (s *server) note(q *queue) {
+	if s.cfg.FlushMessages == 0 {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.due || q.err != nil || q.payloadBytes == 0 || (q.bytes-q.synced)/q.entryBytes() < int64(s.cfg.FlushMessages) {
+		return
+	}
+	q.due = true
+	s.due <- q // has room for every queue
+}
+
+// flushWords describes when a file is flushed, for the settings.
+func flushWords(interval time.Duration, messages int) string {
+	switch {
+	case interval > 0 && messages > 0:
+		return fmt.Sprintf("fsync every %v, and whenever %d messages have come, in the background", interval, messages)
+	case interval > 0:
+		return fmt.Sprintf("fsync every %v in the background", interval)
+	case messages > 0:
+		return fmt.Sprintf("fsync whenever %d messages have come, in the background", messages)
+	}
+	return "by the kernel alone"
+}
