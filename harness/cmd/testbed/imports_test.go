@@ -76,7 +76,9 @@ var allowed = []struct {
 
 	// The systems compared. None knows another one.
 	{"compare/internal/...", []string{"harness/driver", "harness/host"}},
-	{"compare/kafka", []string{"harness/driver", "harness/host", "kafka/producer", "kafka/consumer", "kafka/client", "kafka/registry", "kafka/message"}},
+	// Its consumers of a group check what they are handed, each in a process of its
+	// own, and count what they ask of ZooKeeper.
+	{"compare/kafka", []string{"harness/driver", "harness/host", "harness/workload", "kafka/coord", "kafka/producer", "kafka/consumer", "kafka/client", "kafka/registry", "kafka/message"}},
 	// The raw limit stores no messages and makes those that it sends.
 	{"compare/rawlimit", []string{"harness/driver", "harness/host", "harness/workload"}},
 	{"compare/rabbitmq", []string{"harness/driver", "harness/host"}},
