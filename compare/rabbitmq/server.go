@@ -38,14 +38,19 @@ func (d *Driver) Start(ctx context.Context, h host.Host, dir string, o driver.Op
 	if err := writeFiles(ctx, h, dir, p, opt); err != nil {
 		return nil, err
 	}
-	env := environment(dir, p)
-	return launch.StartServer(ctx, launch.ServerConfig{
+	cookie := rand.Text()
+	env := environment(dir, p, cookie)
+	s, err := launch.StartServer(ctx, launch.ServerConfig{
 		Target:   driver.Target{Addr: net.JoinHostPort(h.Addr(), strconv.Itoa(p.amqp))},
 		StoreDir: path.Join(dir, "mnesia"),
 		Logs:     []string{path.Join(dir, "log", logFile)},
 		Parts:    storeParts,
 		Start:    func(ctx context.Context) ([]host.Process, error) { return startBoth(ctx, h, dir, p, env) },
 	})
+	if err != nil {
+		return nil, err
+	}
+	return &server{Server: s, host: h, cookie: cookie, dist: p.dist}, nil
 }
 
 // storeParts are the files of a node. A classic queue keeps a small message,
@@ -119,7 +124,7 @@ const logFile = "rabbit.log"
 
 // environment makes an instance that lives in dir and knows nothing of the
 // system's own.
-func environment(dir string, p ports) []string {
+func environment(dir string, p ports, cookie string) []string {
 	return []string{
 		"HOME=" + path.Join(dir, "home"), // for the Erlang cookie
 		"RABBITMQ_NODENAME=kafkalab" + strconv.Itoa(p.amqp) + "@localhost",
@@ -138,7 +143,7 @@ func environment(dir string, p ports) []string {
 		// daemon, which nobody would end.
 		"ERL_AFLAGS=-start_epmd false",
 		"ERL_CRASH_DUMP=" + path.Join(dir, "log", "erl_crash.dump"),
-		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1} -setcookie " + rand.Text(),
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1} -setcookie " + cookie,
 		"RABBITMQ_ALLOW_INPUT=1", // the script replaces itself: its pid is the server's
 	}
 }
@@ -155,6 +160,11 @@ disk_free_limit.absolute = 500MB
 vm_memory_high_watermark.relative = %.2f
 `
 
+// memoryConfiguration tells a server that is held to less memory than the
+// machine has: its watermark is a share of that. It finds the limit of a control
+// group itself only where it sees the kernel's folder of them.
+const memoryConfiguration = "total_memory_available_override_value = %d\n"
+
 // countEvery is how often the server counts what its streams hold. Its own 5 s
 // would make what has arrived look older than it is.
 const countEvery = 50 * time.Millisecond
@@ -169,6 +179,9 @@ func writeFiles(ctx context.Context, h host.Host, dir string, p ports, opt optio
 	}
 	addr := net.JoinHostPort(h.Addr(), strconv.Itoa(p.amqp))
 	conf := fmt.Sprintf(configuration, addr, logFile, float64(opt.memory)/100)
+	if limit := host.MemoryLimit(h); limit > 0 {
+		conf += fmt.Sprintf(memoryConfiguration, limit)
+	}
 	if err := h.WriteFile(ctx, path.Join(dir, "rabbitmq.conf"), []byte(conf), 0o644); err != nil {
 		return err
 	}
