@@ -41,7 +41,7 @@ func everyScenario() []resultfile.Scenario {
 	}
 	limit := system("limit", "rawlimit", view(resultfile.RoleLimit, ""))
 	all := []resultfile.Scenario{
-		{Name: "fig4-producer", Work: resultfile.Produce, Systems: []resultfile.System{limit, system("kafka-b50", "kafka"),
+		{Name: "fig4-producer", Work: resultfile.Produce, Chart: resultfile.OverData, Systems: []resultfile.System{limit, system("kafka-b50", "kafka"),
 			system("rabbitmq", "rabbitmq", view(resultfile.RoleSystem, resultfile.ViewPaper)), system("rabbitmq-best", "rabbitmq", view(resultfile.RoleExtra, resultfile.ViewBest))}},
 		{Name: "batch-sweep", Work: resultfile.Produce, Chart: resultfile.Sweep, Axis: &resultfile.Axis{Label: "messages a request", Log: true}, Shows: []string{"message rate", "broker CPU", "broker syscalls"},
 			Systems: []resultfile.System{system("kafka-1", "kafka", point("Kafka", 1)), system("kafka-10", "kafka", point("Kafka", 10)), system("kafka-50", "kafka", point("Kafka", 50)), limit}},

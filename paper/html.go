@@ -22,6 +22,7 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	},
 	"numbers": numbersTable,
 	"words":   wordsTable,
+	"folded":  folded,
 	"anchor":  func(v Verdict) string { return strings.ReplaceAll(string(v), " ", "-") },
 }).Parse(pageText))
 

@@ -179,7 +179,13 @@ func (m *page) run(p RunPart) error {
 			expected = "Expected limit: " + s.Scenario.Limit
 		}
 		parts := []plots.NamedTable{{Title: "Rates", Table: s.Rates, Note: s.Notes}, {Title: "Ratios", Table: s.Ratios}, {Title: "Costs", Table: s.Costs, Note: expected}}
-		parts = append(append(parts, s.More...), plots.NamedTable{Title: "Settings", Table: s.Settings}, plots.NamedTable{Title: "Every attempt", Table: s.Attempts})
+		for _, more := range s.More {
+			if more.Words {
+				more.Table = folded(more.Table)
+			}
+			parts = append(parts, more)
+		}
+		parts = append(parts, plots.NamedTable{Title: "Settings", Table: folded(s.Settings)}, plots.NamedTable{Title: "Every attempt", Table: s.Attempts})
 		for _, part := range parts {
 			if part.Table == nil {
 				continue
