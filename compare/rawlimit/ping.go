@@ -96,6 +96,7 @@ func (p *pingProducer) Send(ctx context.Context, payload []byte) error {
 	}
 	if p.conn == nil {
 		if err := p.start(ctx, payload); err != nil {
+			p.sent = sequence{} // nothing was
 			return err
 		}
 	}

@@ -84,6 +84,7 @@ func (p *streamProducer) Send(ctx context.Context, payload []byte) error {
 	}
 	if p.conn == nil {
 		if err := p.start(ctx, payload); err != nil {
+			p.sent = sequence{} // nothing was
 			return err
 		}
 	}
@@ -251,6 +252,7 @@ func (p *grantProducer) Send(ctx context.Context, payload []byte) error {
 		first, _ := workload.Peek(payload)
 		cn, err := p.client.open(ctx, p.sent.request(p.queue, first))
 		if err != nil {
+			p.sent = sequence{} // nothing was
 			return err
 		}
 		p.conn = cn

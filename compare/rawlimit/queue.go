@@ -2,6 +2,7 @@ package rawlimit
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -37,18 +38,52 @@ type queue struct {
 	followers    []net.Conn    // see follow; replaced, never changed
 }
 
+// openQueue makes a queue, or goes on with the file of one that a server before
+// has left.
 func openQueue(dir, name string, path Path) (*queue, error) {
 	q := &queue{name: name}
 	if !path.Stores() {
 		return q, nil
 	}
 	// In hexadecimal, since a queue may be called what a file may not.
-	f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf("%x.raw", name)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf("%x.raw", name)), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	q.file = f
+	if err := q.recover(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", f.Name(), err), f.Close())
+	}
 	return q, nil
+}
+
+// recover finds out what the file holds, by its first entry: all are of one
+// size. An entry that was cut off is dropped.
+func (q *queue) recover() error {
+	info, err := q.file.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("that is no regular file")
+	}
+	var head [entryHeaderBytes]byte
+	if info.Size() >= entryHeaderBytes {
+		if _, err := q.file.ReadAt(head[:], 0); err != nil {
+			return err
+		}
+		n := binary.BigEndian.Uint32(head[:])
+		if n < workload.MinPayloadBytes || n > workload.MaxPayloadBytes {
+			return fmt.Errorf("it begins with a payload of %d bytes: that is none of ours", n)
+		}
+		q.payloadBytes = int(n)
+		q.bytes = info.Size() - info.Size()%q.entryBytes()
+		q.synced = q.bytes
+	}
+	if q.bytes == info.Size() {
+		return nil
+	}
+	return q.file.Truncate(q.bytes)
 }
 
 // begin takes the queue for one producing connection.

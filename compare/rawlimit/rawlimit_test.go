@@ -435,8 +435,8 @@ func TestFailedWriteEndsTheQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := dial(t, addr, path)
-		if _, err := c.Arrived(t.Context(), "q"); err == nil || !strings.Contains(err.Error(), "exists") {
-			t.Errorf("path %s: a queue whose file is there already: %v", path, err)
+		if _, err := c.Arrived(t.Context(), "q"); err == nil || !strings.Contains(err.Error(), "no regular file") {
+			t.Errorf("path %s: a queue whose file is a device: %v", path, err)
 		}
 	}
 	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)

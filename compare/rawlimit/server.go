@@ -33,7 +33,7 @@ func (p Path) Stores() bool { return p == PathFile || p == PathDisk }
 // ServerConfig is how [Serve] serves.
 type ServerConfig struct {
 	Listen string // host:port; port 0 takes a free one
-	Dir    string // folder for the files, which is made; it must be empty
+	Dir    string // folder for the files, which is made; those of a server before are gone on with
 	Path   Path
 	// FlushInterval is the time between two flushes of the files to the disk
 	// (fsync); 0 leaves it to the kernel.
