@@ -207,3 +207,54 @@ func TestInterruptedFillIsResumed(t *testing.T) {
 		t.Errorf("%v is left, %v", estimate, err)
 	}
 }
+
+// An interrupt while a server comes back does not wait for it.
+func TestInterruptedRestart(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	x := system("x", "no-restart")
+	x.Before = []string{scenario.BeforeRestart}
+	p := newPlan(t, 100, filled("cold", x))
+	p.Start = time.Minute
+	p.Progress = func(u Update) {
+		if u.Phase == Restart {
+			interrupt()
+		}
+	}
+	if err := Run(ctx, p); !errors.Is(err, ErrInterrupted) {
+		t.Fatalf("error %v", err)
+	}
+	if a := attemptOf(t, read(t, p), "cold-x-1"); a.Outcome != resultfile.Interrupted || a.Measures["fill_messages"] != 100 {
+		t.Errorf("%s %s, measures %v", a.Outcome, a.Reason, a.Measures)
+	}
+	nothingLeft(t, p)
+}
+
+// What was there before is told apart when time was over before all was
+// verified, and the time grows with it.
+func TestFillIsVerifiedFirst(t *testing.T) {
+	r := &run{Plan: Plan{Progress: func(Update) {}}}
+	produce := &trial{entry: entry{scenario: scenario.Scenario{Work: resultfile.Produce}}, stored: 3000}
+	produce.attempt.Outcome = resultfile.Valid
+	found := &Result{Partly: true}
+	found.Contents.Received = 3500
+	r.contents(produce, &trial{entry: produce.entry, result: found})
+	want := "contents checked in part, without a fault: 3500 messages within the time for it, of which 3000 were there before the measuring"
+	if a := produce.attempt; a.Outcome != resultfile.Valid || a.Verified || !slices.Equal(a.Notes, []string{want}) {
+		t.Errorf("%+v", a)
+	}
+	for _, c := range []struct {
+		limit         time.Duration
+		measured, all int64
+		want          time.Duration
+	}{
+		{30 * time.Second, 100, 400, 2 * time.Minute},
+		{30 * time.Second, 100, 100, 30 * time.Second},
+		{30 * time.Second, 0, 100, 30 * time.Second},
+		{0, 100, 400, 0},
+	} {
+		if got := verifyLimit(c.limit, c.measured, c.all); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
