@@ -70,13 +70,17 @@ func (d *Driver) Start(ctx context.Context, h host.Host, dir string, o driver.Op
 	if err := f.write(ctx, h); err != nil {
 		return nil, err
 	}
-	return launch.StartServer(ctx, launch.ServerConfig{
+	s, err := launch.StartServer(ctx, launch.ServerConfig{
 		Target:   driver.Target{Addr: f.Addr},
 		StoreDir: path.Join(dir, "data"),
 		Logs:     []string{f.Log},
 		Parts:    storeParts,
 		Start:    func(ctx context.Context) ([]host.Process, error) { return startBroker(ctx, h, dir, port, opt) },
 	})
+	if err != nil {
+		return nil, err
+	}
+	return &server{Server: s, host: h}, nil
 }
 
 // storeParts are KahaDB's files. The journal holds messages and all that

@@ -28,7 +28,11 @@ func TestSettingsContract(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, err := host.Confine(ctx, h, host.Limits{Cores: "0", MemoryBytes: memory})
+	limits, err := host.Limits{MemoryBytes: memory}.WithDefaults(ctx, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := host.Confine(ctx, h, limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +131,7 @@ func serverIsHeld(t *testing.T, ctx context.Context, held *host.Confined, s driv
 		t.Fatal(err)
 	}
 	for _, r := range running {
-		if r.Cores != "0" || r.MemoryBytes != held.Limits().MemoryBytes {
+		if r.Cores != held.Limits().Cores || r.MemoryBytes != held.Limits().MemoryBytes {
 			t.Errorf("process %+v", r)
 		}
 	}
