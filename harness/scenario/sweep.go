@@ -15,7 +15,8 @@ import (
 // value behind a hyphen, "%s" in its label is replaced by it, and it is the
 // system's place on the axis, unless x is given as a factor for it. Where the
 // size of payload is swept, expected_rate and stored_bytes are those of the
-// scenario's payload, and are brought to each size.
+// scenario's payload, and are brought to each size. A smaller message is
+// expected to be faster too, but no more than four times.
 type sweepRow struct {
 	Key    string  `toml:"key"`
 	Values []int64 `toml:"values"`
@@ -87,7 +88,7 @@ func (row systemRow) expand() ([]systemRow, error) {
 		one := row
 		one.ID = row.ID + "-" + strconv.FormatInt(v, 10)
 		one.X, _ = strconv.ParseFloat(strconv.FormatFloat(float64(v)*factor, 'g', 12, 64), 64) // 0.3, not 0.30000000000000004
-		one.Label = strings.ReplaceAll(row.Label, "%s", strconv.FormatFloat(one.X, 'f', -1, 64))
+		one.Label = strings.ReplaceAll(row.Label, "%s", grouped(one.X))
 		if one.Series == "" {
 			one.Series = row.ID
 		}
@@ -107,14 +108,28 @@ func (row systemRow) expand() ([]systemRow, error) {
 }
 
 // expectSize turns what is expected with payloads of usual bytes into what is
-// with the row's own: so many bytes more or less are stored, and a larger
-// message takes longer in proportion.
+// with the row's own: so many bytes more or less are stored, and a message
+// takes longer or less in proportion.
 func (row *systemRow) expectSize(usual int) {
 	before := max(row.StoredBytes, 1)
 	row.StoredBytes = max(before+int64(row.PayloadBytes-usual), int64(row.PayloadBytes), 1)
-	if row.PayloadBytes > usual {
-		row.ExpectedRate = max(int64(float64(row.ExpectedRate)*float64(usual)/float64(row.PayloadBytes)), 1)
+	factor := min(float64(usual)/float64(row.PayloadBytes), mostFaster)
+	row.ExpectedRate = max(int64(float64(row.ExpectedRate)*factor), 1)
+}
+
+// mostFaster bounds what a smaller message gains: some of its cost is no byte's.
+const mostFaster = 4
+
+// grouped writes a number with commas between the thousands.
+func grouped(v float64) string {
+	whole, fraction, dotted := strings.Cut(strconv.FormatFloat(v, 'f', -1, 64), ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
 	}
+	if dotted {
+		whole += "." + fraction
+	}
+	return whole
 }
 
 // checkChart looks at the figure's keys.

@@ -67,13 +67,21 @@ func TestSweepInAnotherUnit(t *testing.T) {
 func TestSweepOfPayloadsExpectsOtherSizes(t *testing.T) {
 	sel, systems := selected(t, sweepHead+sweepSystem+"bytes = 200_000\n"+`sweep = { key = "payload_bytes", values = [10, 200, 1_000_000] }`)
 	for i, want := range []System{
-		{PayloadBytes: 10, Messages: 20_000, StoredBytes: 19, ExpectedRate: 1000},
+		{PayloadBytes: 10, Messages: 20_000, StoredBytes: 19, ExpectedRate: 4000},
 		{PayloadBytes: 200, Messages: 1000, StoredBytes: 209, ExpectedRate: 1000},
 		{PayloadBytes: 1_000_000, Messages: 1, StoredBytes: 1_000_009, ExpectedRate: 1},
 	} {
 		got := systems[i]
 		if sel.Scenarios[0].PayloadOf(got) != want.PayloadBytes || got.Messages != want.Messages || got.StoredBytes != want.StoredBytes || got.ExpectedRate != want.ExpectedRate {
 			t.Errorf("system %d: %+v, want %+v", i, got, want)
+		}
+	}
+}
+
+func TestLabelsAreForPeople(t *testing.T) {
+	for v, want := range map[float64]string{1: "1", 0.05: "0.05", 999: "999", 1000: "1,000", 1234567.5: "1,234,567.5"} {
+		if got := grouped(v); got != want {
+			t.Errorf("%v is written %s, want %s", v, got, want)
 		}
 	}
 }
