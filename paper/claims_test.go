@@ -121,7 +121,7 @@ func TestClaimsAreReadStrictly(t *testing.T) {
 		{"no tolerance", "  tolerance = 0.25\n", "", "tolerance = 0"},
 		{"nothing decides", "  not_built = true\n", "", "one of a quantity, not_built and not_testable is wanted"},
 		{"built and not", "  not_built = true\n", "  not_built = true\n  system = \"kafka\"\n", "names no quantity, or a scenario that is not built"},
-		{"no scenario", "  scenario = \"batch-sweep\"\n", "", "does not say which scenario"},
+		{"no scenario", "  scenario = \"pipeline\"\n", "", "does not say which scenario"},
 		{"least", "least_messages = 1_000_000", "least_messages = 0", "least_messages = 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
