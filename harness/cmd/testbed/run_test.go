@@ -129,7 +129,7 @@ func TestRun(t *testing.T) {
 func TestInterruptAndResume(t *testing.T) {
 	bin, out := hosttest.Programs(t, "testbed"), filepath.Join(t.TempDir(), "out")
 	path, tb := nullScenario(t, "ceiling"), localTestbed(t)
-	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "testbed"), "run", "--testbed", tb, "--scenario", path, "--out", out)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "testbed"), glance([]string{"run", "--testbed", tb, "--scenario", path, "--out", out})...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,12 +34,21 @@ type running struct {
 	ended    chan struct{} // closed when it has ended
 }
 
+// glance has a run look at its hosts for a moment only: what they can do is not
+// what is tested here.
+func glance(args []string) []string {
+	if args[0] != "run" || slices.Contains(args, "--look-time") {
+		return args
+	}
+	return append(slices.Clone(args), "--look-time", "100ms")
+}
+
 // startTestbed starts the real program. What it leaves in the folder for
 // temporary files is seen by the site.
 func startTestbed(t *testing.T, s *site, args ...string) *running {
 	t.Helper()
 	r := &running{t: t, out: newWatched(), err: newWatched(), ended: make(chan struct{})}
-	r.cmd = exec.Command(filepath.Join(s.bin, "testbed"), args...)
+	r.cmd = exec.Command(filepath.Join(s.bin, "testbed"), glance(args)...)
 	r.cmd.Env = append(os.Environ(), "TMPDIR="+s.temp)
 	r.cmd.Stdout, r.cmd.Stderr = r.out, r.err
 	// A process that is left and keeps the output open is found by the site.

@@ -30,7 +30,7 @@ func callTestbed(t *testing.T, bin string, args ...string) called {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(bin, "testbed"), args...)
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "testbed"), glance(args)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
