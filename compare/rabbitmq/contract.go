@@ -179,10 +179,14 @@ func (o options) durabilityRow() resultfile.ContractRow {
 }
 
 // flushRow: a quorum queue flushes its log before it confirms, and a classic
-// one when somebody waits for a confirm of a persistent message.
+// one when somebody waits for a confirm of a persistent message. Of transient
+// ones there is nothing to flush.
 func (o options) flushRow() resultfile.ContractRow {
 	class := driver.FlushOS
-	if o.queue == "quorum" || o.confirms != "none" && !o.transient && !o.stream() {
+	switch {
+	case o.transient:
+		class = ""
+	case o.queue == "quorum" || o.confirms != "none" && !o.stream():
 		class = driver.FlushEach
 	}
 	return resultfile.ContractRow{Row: driver.RowFlush, Value: o.flushing(), Class: class}

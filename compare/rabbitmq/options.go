@@ -18,7 +18,7 @@ type options struct {
 	manualAck bool
 	prefetch  int // manualAck: messages sent ahead of their acknowledgement
 	ackEvery  int // manualAck: messages per acknowledgement
-	memory    int // percent of the host's memory
+	memory    int // percent of the memory that the server may use
 }
 
 func readOptions(o driver.Options) (options, error) {

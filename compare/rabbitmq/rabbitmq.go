@@ -92,7 +92,7 @@ func (d *Driver) Settings(ctx context.Context, broker host.Host, o driver.Option
 		{Row: "consumer acknowledgement", Value: ack},
 		{Row: "consumer prefetch", Value: prefetch},
 		{Row: "queue or log", Value: fmt.Sprintf("one queue, %s (arguments: %s), default exchange; a queue for each of several consumers, by a fanout exchange, but for a stream", opt.queue, args)},
-		{Row: "memory", Value: fmt.Sprintf("memory watermark %d %% of the host's memory; disk_free_limit 500 MB", opt.memory)},
+		{Row: "memory", Value: fmt.Sprintf("memory watermark %d %% of the memory that the server may use; disk_free_limit 500 MB", opt.memory)},
 		{Row: "deviations from the defaults", Value: fmt.Sprintf("queue %s for classic; vm_memory_high_watermark.relative %.2f for 0.40; disk_free_limit.absolute 500MB for 50MB; %sloopback_users none; no plugins; client heartbeat %v for 10s",
 			opt.queue, float64(opt.memory)/100, opt.counting(), heartbeat)},
 	}, nil
