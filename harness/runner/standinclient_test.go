@@ -68,7 +68,7 @@ func (p *standInProducer) Send(ctx context.Context, payload []byte) error {
 		time.Sleep(100 * time.Microsecond)
 	}
 	if p.sent == p.c.o.at && p.c.o.fault == "stall" {
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(120 * time.Millisecond)
 	}
 	if p.sent > p.c.o.at {
 		switch p.c.o.fault {

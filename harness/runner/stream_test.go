@@ -155,31 +155,31 @@ func TestB22AchievedRateBelowThePlanIsFlagged(t *testing.T) {
 	}
 }
 
-// B22: the same with processes and the machine's own clock, a tenth as long. A
+// B22: the same with processes and the machine's own clock, 120 ms in 1.2 s. A
 // busy machine makes latencies longer only.
 func TestB22ThroughTheTestbed(t *testing.T) {
-	x := system("x", "stall", "at", "9000")
-	p := newPlan(t, 20_000, streamOf(10_000, 20_000, x))
+	const messages = 12_000
+	p := newPlan(t, messages, streamOf(10_000, messages, system("x", "stall", "at", "5400")))
 	if err := Run(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	r := read(t, p)
 	a := attemptOf(t, r, "stream-x-1")
-	if a.Outcome != resultfile.Valid || !a.Verified || a.Messages != 20_000 || a.ClientMessages != 20_000 || a.Lost+a.Doubled+a.Damaged+a.Reordered != 0 {
+	if a.Outcome != resultfile.Valid || !a.Verified || a.Messages != messages || a.ClientMessages != messages || a.Lost+a.Doubled+a.Damaged+a.Reordered != 0 {
 		t.Fatalf("%+v", a)
 	}
-	if a.Seconds < 1.9 || a.Measures["rate_wanted"] != 10_000 || a.Measures["rate_achieved"] > 10_000 || a.Measures["rate_achieved"] <= 0 {
+	if a.Seconds < 1 || a.Measures["rate_wanted"] != 10_000 || a.Measures["rate_achieved"] > 10_000 || a.Measures["rate_achieved"] <= 0 {
 		t.Errorf("%v s, measures %v", a.Seconds, a.Measures)
 	}
 	l := r.Latency(a.ID)
-	if l == nil || l.Planned.TotalCount() != 20_000 || l.Sent == nil || l.Sent.TotalCount() == 0 || len(l.Intervals) < 4 {
+	if l == nil || l.Planned.TotalCount() != messages || l.Sent == nil || l.Sent.TotalCount() == 0 || len(l.Intervals) < 2 {
 		t.Fatalf("latencies %+v", l)
 	}
-	if p99 := time.Duration(l.Planned.ValueAtPercentile(99)); p99 < 175*time.Millisecond {
-		t.Errorf("percentile 99 is %v, want 180 ms", p99)
+	if p99 := time.Duration(l.Planned.ValueAtPercentile(99)); p99 < 106*time.Millisecond {
+		t.Errorf("percentile 99 is %v, want 108 ms", p99)
 	}
-	if p95 := time.Duration(l.Planned.ValueAtPercentile(95)); p95 < 95*time.Millisecond {
-		t.Errorf("percentile 95 is %v, want 100 ms", p95)
+	if p95 := time.Duration(l.Planned.ValueAtPercentile(95)); p95 < 58*time.Millisecond {
+		t.Errorf("percentile 95 is %v, want 60 ms", p95)
 	}
 	if got, want := a.Measures["latency_p99_seconds"], time.Duration(l.Planned.ValueAtPercentile(99)).Seconds(); math.Abs(got-want) > want/100 {
 		t.Errorf("measure %v, file %v", got, want)

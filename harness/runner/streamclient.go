@@ -25,7 +25,7 @@ const (
 	streamGrace   = 10 * time.Second
 	// latencyIntervals is about how many intervals the latency file of a long
 	// stream has, latencyInterval their length in a short one.
-	latencyIntervals = 300
+	latencyIntervals = 120
 	latencyInterval  = time.Second
 	// streamPoints is about how many points and samples a long stream has.
 	streamPoints = 2000
