@@ -149,6 +149,10 @@ func (c *client) Arrived(ctx context.Context, queue string) (int64, error) {
 	return 0, fmt.Errorf("rabbitmq %s: asking for queue %s: %w", c.addr, queue, errors.Join(ctx.Err(), l.because(err)))
 }
 
+// CountsDepth says that Arrived falls as messages are consumed: of every queue
+// but a stream, which keeps them.
+func (c *client) CountsDepth() bool { return !c.opt.stream() }
+
 // forget takes the connection that Arrived used out of use. The asking lock is
 // held.
 func (c *client) forget(ctx context.Context, l *link) {
