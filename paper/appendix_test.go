@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"cmp"
 	"os"
 	"regexp"
 	"slices"
@@ -52,5 +53,42 @@ func TestAppendix(t *testing.T) {
 				t.Errorf("%s: by the scenario %s, and the command is %q", c.ID, k.Scenario, row[1])
 			}
 		}
+	}
+}
+
+var scenarioRow = regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\| [^|]+ \\| ([^|]*) \\| [^|]+ \\|$")
+
+// Every scenario but the paper's two figures and the smoke tests has a row with
+// its time, which names the claims that it decides, and no others.
+func TestAppendixScenarios(t *testing.T) {
+	text, err := os.ReadFile("appendix.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{}
+	for _, m := range scenarioRow.FindAllStringSubmatch(string(text), -1) {
+		rows[m[1]] = m[2]
+	}
+	decided := map[string][]string{}
+	for _, c := range loadClaims(t).Claims {
+		for _, k := range c.Checks {
+			if ids := decided[k.Scenario]; !k.NotBuilt && !slices.Contains(ids, c.ID) {
+				decided[k.Scenario] = append(ids, c.ID)
+			}
+		}
+	}
+	for name, systems := range scenariosOf(t) {
+		row, listed := rows[name]
+		switch {
+		case strings.HasPrefix(name, "fig") || strings.HasPrefix(name, "smoke"):
+		case !listed:
+			t.Errorf("%s has no row", name)
+		case len(systems) > 0 && row != cmp.Or(strings.Join(decided[name], ", "), "–"):
+			t.Errorf("%s decides %q, the appendix says %q", name, decided[name], row)
+		}
+		delete(rows, name)
+	}
+	if len(rows) > 0 {
+		t.Errorf("there are no scenarios %v", rows)
 	}
 }
