@@ -295,6 +295,7 @@ func checkExplained(t *testing.T, run resultfile.Run) {
 			if strings.Join(rows, "|") != strings.Join(driver.SettingRows, "|") {
 				t.Errorf("%s/%s: the settings are %v", sc.Name, sys.ID, rows)
 			}
+			checkContract(t, run, sys)
 		}
 	}
 }
