@@ -48,6 +48,7 @@ type barColumn struct {
 	axis  axis
 	bars  []bar // one for each row
 	parts bool
+	limit bool // the physical limit bounds it
 }
 
 // bar is what one system has of a quantity.
@@ -99,7 +100,7 @@ func newBars(r *resultfile.Result, s resultfile.Scenario) barChart {
 		lines += "; stacked: what the disk space of a message is taken for, by the files of each system"
 	}
 	if slices.ContainsFunc(b.rows, func(row barRow) bool { return row.limit }) {
-		lines += "; grey: the physical limit, with a dashed line across"
+		lines += "; grey: the physical limit, with a dashed line across where it bounds the others"
 	}
 	b.caption = captionOf(r, s, extrasView, lines+".")
 	return b
@@ -122,7 +123,7 @@ func quantityColumn(r *resultfile.Result, s resultfile.Scenario, q Quantity, sys
 	for i := range values {
 		scaled = append(scaled, values[i]/unit.factor)
 	}
-	c := barColumn{axis: linearAxis(scaled)}
+	c := barColumn{axis: linearAxis(scaled), limit: q.hasLimit()}
 	title := quantities[q].title
 	if !containsUnit(title, unit.unit) {
 		title += " (" + unit.unit + ")"
@@ -268,7 +269,9 @@ func (b barChart) drawColumn(f frame, column barColumn, middles []vg.Length) {
 		case row.limit:
 			f.SetColor(fade(limitInk, 0x60))
 			f.Fill(box.Path())
-			f.StrokeLine2(draw.LineStyle{Color: limitInk, Width: vg.Points(0.9), Dashes: dashed(3, 3)}, end, f.Min.Y, end, f.Max.Y)
+			if column.limit {
+				f.StrokeLine2(draw.LineStyle{Color: limitInk, Width: vg.Points(0.9), Dashes: dashed(3, 3)}, end, f.Min.Y, end, f.Max.Y)
+			}
 		case column.axis.log: // a bar has no foot there: a point with a thread
 			f.StrokeLine2(draw.LineStyle{Color: row.style.color, Width: vg.Points(1.2)}, base, mid, end, mid)
 			f.DrawGlyphNoClip(draw.GlyphStyle{Color: row.style.color, Radius: vg.Points(3), Shape: draw.CircleGlyph{}}, vg.Point{X: end, Y: mid})

@@ -35,6 +35,7 @@ type panel struct {
 	y      axis
 	curves []trail
 	empty  string // said in the middle where nothing was measured
+	flat   bool   // every value is 0
 }
 
 // trail is one line of a panel.
@@ -77,7 +78,13 @@ func (b board) name() string        { return b.title }
 func (b board) words() []string     { return b.caption }
 func (b board) withoutWords() chart { b.caption = nil; return b }
 
-func (b board) panelHeight() vg.Length {
+// flatHeight is that of a panel in which every value is 0.
+const flatHeight = 26.0
+
+func (b board) heightOf(p panel) vg.Length {
+	if p.flat {
+		return vg.Points(flatHeight)
+	}
 	switch n := len(b.panels); {
 	case n <= 1:
 		return vg.Points(soloHeight)
@@ -88,8 +95,10 @@ func (b board) panelHeight() vg.Length {
 }
 
 func (b board) arrange() layout {
-	n := vg.Length(max(len(b.panels), 1))
-	body := n*(b.panelHeight()+vg.Points(panelHead)) + (n-1)*vg.Points(panelGap) + vg.Points(xLabelsRoom)
+	body := vg.Points(xLabelsRoom - panelGap)
+	for _, p := range b.panels {
+		body += vg.Points(panelHead) + b.heightOf(p) + vg.Points(panelGap)
+	}
 	return newLayout(b.caption, max(body, keysHeight(b.keys)))
 }
 
@@ -100,7 +109,7 @@ func (b board) draw(c draw.Canvas, l layout) {
 	for i, p := range b.panels {
 		top -= vg.Points(panelHead)
 		f := frame{Canvas: draw.Canvas{Canvas: c.Canvas, Rectangle: vg.Rectangle{
-			Min: vg.Point{X: left, Y: top - b.panelHeight()}, Max: vg.Point{X: right, Y: top},
+			Min: vg.Point{X: left, Y: top - b.heightOf(p)}, Max: vg.Point{X: right, Y: top},
 		}}, x: b.x, y: p.y}
 		c.FillText(textStyle(8.5, ink, true), vg.Point{X: l.plot.Min.X, Y: top + vg.Points(5)}, p.title)
 		p.draw(f)

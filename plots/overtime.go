@@ -28,7 +28,7 @@ type timePanel struct {
 // timePanels are what can be shown over time, in their order.
 var timePanels = []timePanel{
 	{MessageRate, "Messages per second", MessageRate.scaleFor, rateOverTime},
-	{"resident memory", "Broker's memory", Quantity("resident peak").scaleFor, residentOverTime},
+	{ResidentMemory, "Broker's memory", ResidentMemory.scaleFor, residentOverTime},
 	{GCShare, "Garbage collection's share of the broker's processor time", GCShare.scaleFor, gcOverTime},
 	{BrokerCPU, "Cores kept busy by the broker", func(float64) scale { return scale{"cores", 1} }, coresOverTime},
 	{DiskReads, "Read from the disk", DataRate.scaleFor, readsOverTime},
@@ -102,7 +102,7 @@ func askedPanels(s resultfile.Scenario) []timePanel {
 	for _, t := range timePanels {
 		names := []string{string(t.quantity)}
 		switch t.quantity {
-		case "resident memory":
+		case ResidentMemory:
 			names = append(names, string(ResidentPeak), string(ResidentShare))
 		case MessageRate:
 			names = append(names, string(RateAchieved), string(DataRate), string(DailyMessages))

@@ -29,6 +29,7 @@ const (
 	DiskReads       Quantity = "disk reads"      // what the broker's processes had from the disk for a message
 	GCShare         Quantity = "GC share"        // garbage collection's part of the broker's processor time
 	ResidentPeak    Quantity = "resident peak"   // the most memory that the broker's processes held
+	ResidentMemory  Quantity = "resident memory" // the same in numbers; over time what they held at each moment
 	LatencyP50      Quantity = "latency p50"     // from the planned send time, as all latencies
 	LatencyP90      Quantity = "latency p90"
 	LatencyP99      Quantity = "latency p99"
@@ -100,6 +101,7 @@ var quantities = map[Quantity]quantity{
 	DiskReads:      {unit: perMessage, title: "Bytes read from the disk", less: true, of: aMessage("broker_disk_read_bytes")},
 	GCShare:        {title: "Garbage collection's share of the broker's processor time", less: true, of: ofAttempt(gcShare)},
 	ResidentPeak:   {unit: "B", title: "Broker's memory, at most", less: true, of: measure("broker_resident_peak_bytes")},
+	ResidentMemory: {unit: "B", title: "Broker's memory, at most", less: true, of: measure("broker_resident_peak_bytes")},
 	LatencyP50:     {unit: "s", title: "Latency, median", less: true, of: latency("latency_p50_seconds", 50)},
 	LatencyP90:     {unit: "s", title: "Latency, 90th percentile", less: true, of: latency("latency_p90_seconds", 90)},
 	LatencyP99:     {unit: "s", title: "Latency, 99th percentile", less: true, of: latency("latency_p99_seconds", 99)},
@@ -168,6 +170,16 @@ func latency(name string, percentile float64) func(*resultfile.Result, resultfil
 		}
 		return 0, false
 	}
+}
+
+// hasLimit says whether a physical limit bounds the quantity, and not only has a
+// number of it too.
+func (q Quantity) hasLimit() bool {
+	switch q {
+	case MessageRate, DataRate, LogRate, LinkShare, SlowestConsumer, LatencyP50, LatencyP90, LatencyP99, LatencyP999:
+		return true
+	}
+	return false
 }
 
 // Known says whether there is such a quantity.

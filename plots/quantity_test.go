@@ -11,7 +11,7 @@ import (
 // measured are the quantities that follow from an attempt's measures, and what
 // they are of the attempt below.
 var measured = map[Quantity]float64{
-	BrokerSyscalls: 0.25, DiskReads: 2, GCShare: 0.05, ResidentPeak: 5e7, LatencyP50: 0.001, LatencyP90: 0.002, LatencyP99: 0.003, LatencyP999: 0.004, latencyMax: 0.005,
+	BrokerSyscalls: 0.25, DiskReads: 2, GCShare: 0.05, ResidentPeak: 5e7, ResidentMemory: 5e7, LatencyP50: 0.001, LatencyP90: 0.002, LatencyP99: 0.003, LatencyP999: 0.004, latencyMax: 0.005,
 	RateAchieved: 0.99, SlowestConsumer: 1234, LogBytes: 209, IndexBytes: 3, JournalBytes: 4, MetadataBytes: 5, OtherBytes: 6,
 	LostUnpromised: 70, LostPromised: 0, RestartTime: 0.5, SettleTime: 0.1, SettleTimeLongest: 0.2, RebalanceTries: 3, QuietRequests: 0.4, QuietCommits: 0.3,
 	RepeatsClean: 0, RepeatsUnclean: 12, RepeatsBeyond: 2,

@@ -184,8 +184,8 @@ func limitOf(r *resultfile.Result, s resultfile.Scenario) *Limit {
 }
 
 // limitFor is the physical limit that a system is held against: of those
-// measured for its own place in a sweep and for payloads as large as its own,
-// where there are such. What goes at a planned rate, or stands still for a
+// measured for its own place in a sweep, for payloads as large as its own and
+// with the same done before, where there are such. What goes at a planned rate, or stands still for a
 // crash or a rebalance, has none.
 func limitFor(r *resultfile.Result, s resultfile.Scenario, y resultfile.System) *Limit {
 	if s.Work != resultfile.Produce && s.Work != resultfile.Consume {
@@ -195,6 +195,7 @@ func limitFor(r *resultfile.Result, s resultfile.Scenario, y resultfile.System) 
 	for _, alike := range []func(resultfile.System) bool{
 		func(l resultfile.System) bool { return onAxis(l) && l.X == y.X },
 		func(l resultfile.System) bool { return payloadOf(s, l.ID) == payloadOf(s, y.ID) },
+		func(l resultfile.System) bool { return slices.Equal(l.Before, y.Before) },
 	} {
 		var close []resultfile.System
 		for _, l := range limits {

@@ -31,8 +31,14 @@ type Resource struct {
 	full  float64 // the share from which on it is the limit
 }
 
+// text is the resource with its share; one that is just below being the limit
+// does not look as if it were.
 func (u Resource) text() string {
-	return fmt.Sprintf("%s %s %%", u.Name, strconv.FormatFloat(100*u.Share, 'f', 0, 64))
+	share := math.Round(100 * u.Share)
+	if u.Share < u.full {
+		share = math.Floor(100*u.Share + 1e-9)
+	}
+	return fmt.Sprintf("%s %s %%", u.Name, strconv.FormatFloat(share, 'f', 0, 64))
 }
 
 // The names of the resources, and of a limit that is none.
@@ -220,6 +226,7 @@ func (b *Bound) text() string {
 // known of any.
 func boundsLine(r *resultfile.Result, s resultfile.Scenario, shown func(resultfile.System) bool) string {
 	const waiting = "none of those sampled, so waiting"
+	const mostExplained = 4 // waiting systems; of more the table says what they used
 	held := make(map[string][]resultfile.System)
 	share := make(map[string]float64) // by system: of the resource that held it
 	var order []string
@@ -250,7 +257,7 @@ func boundsLine(r *resultfile.Result, s resultfile.Scenario, shown func(resultfi
 	for _, by := range order {
 		parts = append(parts, fmt.Sprintf("%s: %s", by, listed(s, held[by], func(ys []resultfile.System) string {
 			if by == waiting {
-				if len(ys) == 1 {
+				if len(ys) == 1 && len(held[waiting]) <= mostExplained {
 					return fmt.Sprintf(" (at most: %s)", boundOf(r, s, ys[0]).Used[0].text())
 				}
 				return ""
@@ -303,9 +310,6 @@ func listed(s resultfile.Scenario, systems []resultfile.System, remark func([]re
 			label += fmt.Sprintf(", all %d", len(all))
 		case len(here) == 1:
 			label = y.Label
-			if y.Rate > 0 {
-				label += " at " + number(y.Rate) + "/s"
-			}
 		default:
 			label += fmt.Sprintf(", %d of %d", len(here), len(all))
 		}

@@ -235,6 +235,7 @@ func panelOf(title string, scaleFor func(float64) scale, trails []trail, values 
 		p.title += ", logarithmic"
 	}
 	p.title = plain(p.title)
+	p.flat = len(trails) > 0 && lo == 0 && hi == 0
 	if len(trails) == 0 {
 		p.empty = "Not measured: no valid attempt has it."
 	}
