@@ -72,13 +72,17 @@ func NewRecorder(work resultfile.Work, payloadBytes int, interval time.Duration,
 // one every interval until [Recorder.Stop], unless [Recorder.Mark] has just
 // emitted one. It is called right before the first send, or before the first
 // receive, and once.
-func (r *Recorder) Start() {
+func (r *Recorder) Start() { r.StartAt(time.Now()) }
+
+// StartAt is Start with a clock that began at a moment that has passed: when
+// the first message was due.
+func (r *Recorder) StartAt(began time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stop != nil || r.ended {
 		panic("measure: Recorder started twice")
 	}
-	r.start = time.Now()
+	r.start = began
 	r.stop, r.done = make(chan struct{}), make(chan struct{})
 	r.emit(resultfile.Point{})
 	go r.run()

@@ -174,9 +174,9 @@ func (s *streaming) measure(ctx context.Context) error {
 	})
 	group.Go(func() { s.attend(running) })
 	err := s.clock.Wait(running, 0)
-	s.recorder.Start()
-	group.Go(func() { s.ask(running) })
 	if err == nil {
+		s.recorder.StartAt(s.began)
+		group.Go(func() { s.ask(running) })
 		err = s.send(running)
 	}
 	if err == nil {
