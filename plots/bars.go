@@ -90,7 +90,11 @@ func newBars(r *resultfile.Result, s resultfile.Scenario) barChart {
 		if stacked != nil && (q == StoreBytes || slices.Contains(partQuantities, q)) {
 			continue // the stack has it
 		}
-		b.columns = append(b.columns, quantityColumn(r, s, q, systems))
+		c := quantityColumn(r, s, q, systems)
+		if slices.Contains(partQuantities, q) && !slices.ContainsFunc(c.bars, func(one bar) bool { return one.known }) {
+			continue // parts that no system tells apart
+		}
+		b.columns = append(b.columns, c)
 	}
 	lines := fmt.Sprintf(" Bars: median over the repetitions; whiskers: %s", spreadText(r, s))
 	if stacked != nil && slices.ContainsFunc(shows, func(q Quantity) bool {

@@ -44,7 +44,8 @@ type trail struct {
 	points []point
 	kind   trailKind
 	spread trailSpread
-	index  int // for the places of marks
+	index  int       // for the places of marks
+	shift  vg.Length // to the right, of everything
 }
 
 // point is a place on a line with what its repetitions spread over.
@@ -177,10 +178,15 @@ func (t trail) draw(f frame, of int) {
 	case thinTrail:
 		sty.Color, sty.Width = fade(t.style.color, 0x88), vg.Points(0.7)
 	}
+	place := func(x, y float64) vg.Point {
+		at := f.at(x, y)
+		at.X += t.shift
+		return at
+	}
 	for _, run := range t.runs() {
 		var places []vg.Point
 		for _, p := range run {
-			places = append(places, f.at(p.x, p.y))
+			places = append(places, place(p.x, p.y))
 		}
 		f.StrokeLines(sty, places)
 	}
@@ -188,10 +194,10 @@ func (t trail) draw(f frame, of int) {
 	case whiskers:
 		for _, p := range t.points {
 			if p.high > p.low {
-				drawWhisker(f.Canvas, t.style, f.at(p.x, p.low), f.at(p.x, p.high))
+				drawWhisker(f.Canvas, t.style, place(p.x, p.low), place(p.x, p.high))
 			}
 			if t.kind == strongTrail {
-				f.DrawGlyphNoClip(glyph(t.style), f.at(p.x, p.y))
+				f.DrawGlyphNoClip(glyph(t.style), place(p.x, p.y))
 			}
 		}
 	case shade, markedFew:

@@ -53,6 +53,7 @@ func ceilingLine(r *resultfile.Result, s resultfile.Scenario, shown func(resultf
 	var payloads []int
 	ceilings := make(map[int]float64)
 	var marked []resultfile.System
+	measured := false
 	for _, y := range s.Systems {
 		ceiling := ceilingOf(r.Run, s, y)
 		if !shown(y) || ceiling == 0 || s.Work == resultfile.Rebalance {
@@ -64,6 +65,7 @@ func ceilingLine(r *resultfile.Result, s resultfile.Scenario, shown func(resultf
 		}
 		ceilings[payload] = ceiling
 		rates := ratesOf(validAttempts(r, s, y))
+		measured = measured || rates.N > 0
 		if _, bound := ofCeiling(r.Run, s, y, rates.Median); bound && rates.N > 0 && y.Role != resultfile.RoleLimit {
 			marked = append(marked, y)
 		}
@@ -76,8 +78,11 @@ func ceilingLine(r *resultfile.Result, s resultfile.Scenario, shown func(resultf
 		parts = append(parts, fmt.Sprintf("%s messages/s of %s bytes", number(roundTo3(ceilings[p])), number(float64(p))))
 	}
 	line := "The harness alone, without a system, does " + strings.Join(parts, ", ")
-	if len(marked) == 0 {
-		return line + "; every system is further below than a factor of two."
+	switch {
+	case !measured:
+		return line + "."
+	case len(marked) == 0:
+		return line + "; every system is further below it than a factor of two."
 	}
 	return fmt.Sprintf("%s. Closer to that than a factor of two, and so %s: %s.", line, harnessBound, listed(s, marked, func([]resultfile.System) string { return "" }))
 }

@@ -64,6 +64,9 @@ func newFigure(r *resultfile.Result, s resultfile.Scenario, v view) figure {
 	if s.Work == resultfile.Consume {
 		f.subtitle, f.xLabel = "Messages consumed per second", "Data consumed (MB of payload, 1 MB = 1,000,000 bytes)"
 	}
+	if s.Chart != "" { // runs of before are drawn as they were
+		f.mark = emulatedMark(r.Run.Testbed)
+	}
 	styles := stylesOf(s)
 	curves := make(map[string][]curve)
 	for _, y := range s.Systems {
@@ -245,7 +248,7 @@ func heading(s resultfile.Scenario) string {
 // marksFor returns the paper's own rates for the scenario that repeats its
 // Figure 4 or 5: the one with the paper's message size and kind of work.
 func marksFor(s resultfile.Scenario) []paper.Mark {
-	if s.PayloadBytes != paper.PayloadBytes {
+	if s.PayloadBytes != paper.PayloadBytes || s.Chart != "" && !figureName.MatchString(s.Name) {
 		return nil
 	}
 	if s.Work == resultfile.Consume {

@@ -148,7 +148,7 @@ func (b *Bound) share(name string) string {
 	if b != nil {
 		for _, u := range b.Used {
 			if u.Name == name {
-				return short(100 * u.Share)
+				return short(min(100*u.Share, 100))
 			}
 		}
 	}

@@ -212,30 +212,38 @@ func (q Quantity) valuesIn(r *resultfile.Result, s resultfile.Scenario, y result
 // known, in the order of the run. Systems and scenarios that the run has not
 // have none.
 func Values(r *resultfile.Result, scenario, system string, q Quantity) []float64 {
-	i := slices.IndexFunc(r.Run.Scenarios, func(s resultfile.Scenario) bool { return s.Name == scenario })
-	if i < 0 {
+	s, y, ok := find(r, scenario, system)
+	if !ok {
 		return nil
 	}
-	s := r.Run.Scenarios[i]
-	j := slices.IndexFunc(s.Systems, func(y resultfile.System) bool { return y.ID == system })
-	if j < 0 {
-		return nil
-	}
-	return q.valuesIn(r, s, s.Systems[j])
+	return q.valuesIn(r, s, y)
 }
 
 // OfLimit returns the share of the physical limit that a system of a run
 // reaches, 1 for all of it, as the table of rates shows it; nil if it is not
 // known.
 func OfLimit(r *resultfile.Result, scenario, system string) *Ratio {
-	for _, t := range RatesOf(r) {
-		for _, y := range t.Systems {
-			if t.Scenario == scenario && y.System == system {
-				return y.OfLimit
+	s, y, ok := find(r, scenario, system)
+	if !ok || y.Role == resultfile.RoleLimit {
+		return nil
+	}
+	limit := limitFor(r, s, y)
+	if limit == nil {
+		return nil
+	}
+	return ratio(summaryOf(validAttempts(r, s, y), logRate), limit.BytesPerSecond)
+}
+
+// find returns a system of a run with its scenario.
+func find(r *resultfile.Result, scenario, system string) (resultfile.Scenario, resultfile.System, bool) {
+	for _, s := range r.Run.Scenarios {
+		for _, y := range s.Systems {
+			if s.Name == scenario && y.ID == system {
+				return s, y, true
 			}
 		}
 	}
-	return nil
+	return resultfile.Scenario{}, resultfile.System{}, false
 }
 
 // linkMbps is the link's goodput in the direction of the messages.

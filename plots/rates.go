@@ -24,6 +24,7 @@ type Rates struct {
 
 	asks         bool // the scenario says how it is to be shown, as all do now
 	limitsDiffer bool // each place of a sweep has a limit of its own
+	ceiling      string
 	more         []NamedTable
 }
 
@@ -96,6 +97,7 @@ func RatesOf(r *resultfile.Result) []Rates {
 			t.Systems = append(t.Systems, systemRates(r, s, y, limitFor(r, s, y), peers))
 		}
 		t.asks, t.limitsDiffer, t.more = s.Chart != "", limitsDiffer(s), moreTables(r, s)
+		t.ceiling = ceilingLine(r, s, extrasView.shows)
 		t.Busy, t.BusyLoad = busyAttempts(r, s, extrasView) // that has them all
 		out = append(out, t)
 	}
@@ -449,8 +451,8 @@ func (t Rates) notes() string {
 	} else if t.Limit != nil {
 		fmt.Fprintf(&b, " Limit: \"%s\", %s MB/s; a system's share of it is in bytes of its own message format.", t.Limit.Label, number(t.Limit.BytesPerSecond.Median/megabyte))
 	}
-	if slices.ContainsFunc(t.Systems, func(y SystemRates) bool { return y.HarnessBound }) {
-		fmt.Fprintf(&b, " Marked %s: closer than a factor of %d to what the harness does without a system, so that the rate may be its own.", harnessBound, harnessFactor)
+	if t.ceiling != "" {
+		b.WriteString(" " + t.ceiling)
 	}
 	if marks := t.marks(); len(marks) > 0 {
 		b.WriteString(" In the paper (2011):")

@@ -19,6 +19,9 @@ const (
 	linkIsLimit      = 0.90
 	processorIsLimit = 0.85
 	diskIsLimit      = 0.80
+	// leastSampled is how long, in seconds, a host must have been sampled for its
+	// counters to say anything: those of processors go in steps of 10 ms.
+	leastSampled = 0.2
 	// paceIsLimit is the share of a planned rate from which on the plan held
 	// the system, and no resource.
 	paceIsLimit = 0.99
@@ -34,7 +37,7 @@ type Resource struct {
 // text is the resource with its share; one that is just below being the limit
 // does not look as if it were.
 func (u Resource) text() string {
-	share := math.Round(100 * u.Share)
+	share := min(math.Round(100*u.Share), 100) // counters are read a little apart
 	if u.Share < u.full {
 		share = math.Floor(100*u.Share + 1e-9)
 	}
@@ -99,7 +102,7 @@ func usedIn(r *resultfile.Result, s resultfile.Scenario, a resultfile.Attempt) [
 	bed := r.Run.Testbed
 	samples := r.Samples(a.ID)
 	client, broker := usedBy(samples, bed.ClientHost.Name), usedBy(samples, bed.BrokerHost.Name)
-	if bed.ClientHost.Name == bed.BrokerHost.Name || client.seconds <= 0 && broker.seconds <= 0 {
+	if bed.ClientHost.Name == bed.BrokerHost.Name || max(client.seconds, broker.seconds) < leastSampled {
 		return nil
 	}
 	var out []Resource
@@ -264,7 +267,7 @@ func boundsLine(r *resultfile.Result, s resultfile.Scenario, shown func(resultfi
 			}
 			shares := make([]float64, len(ys))
 			for i, y := range ys {
-				shares[i] = 100 * share[y.ID]
+				shares[i] = min(100*share[y.ID], 100)
 			}
 			lo, hi := rangeOf(shares)
 			if math.Round(lo) == math.Round(hi) {

@@ -156,12 +156,12 @@ func sweepPanel(r *resultfile.Result, s resultfile.Scenario, q Quantity, groups 
 	var trails []trail
 	var values []float64
 	for i, g := range groups {
-		t := trail{style: g.style, index: i, spread: whiskers}
+		t := trail{style: g.style, index: i, spread: whiskers, shift: shiftOf(i, len(groups))}
 		switch {
 		case !onAxis(g.systems[0]):
 			t.kind, t.spread = levelTrail, noSpread
 		case g.limit:
-			t.kind, t.spread = limitTrail, noSpread
+			t.kind, t.spread, t.shift = limitTrail, noSpread, 0
 		}
 		for _, y := range g.systems {
 			sum := Summarise(q.valuesIn(r, s, y))
@@ -181,6 +181,17 @@ func sweepPanel(r *resultfile.Result, s resultfile.Scenario, q Quantity, groups 
 		}
 	}
 	return newPanel(q, trails, values)
+}
+
+// shiftOf moves the lines of a sweep a little beside one another, so that
+// whiskers at the same place do not hide each other.
+func shiftOf(line, of int) vg.Length {
+	const step, most = 2.2, 7.0 // points
+	width := min(step*float64(of-1), most)
+	if of < 2 {
+		return 0
+	}
+	return vg.Points(width * (float64(line)/float64(of-1) - 0.5))
 }
 
 // closeGaps turns points that stand for a place where nothing is known into a

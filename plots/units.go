@@ -19,7 +19,8 @@ type scale struct {
 	factor float64
 }
 
-// scaleFor is the unit in which numbers up to most of a quantity are read best.
+// scaleFor is the unit in which numbers up to most of a quantity are read best;
+// with 0, that of columns of numbers of any size.
 // Rates are in powers of ten (MB), memory in powers of two (MiB).
 func (q Quantity) scaleFor(most float64) scale {
 	unit := q.Unit()
@@ -27,6 +28,9 @@ func (q Quantity) scaleFor(most float64) scale {
 	case "":
 		return scale{"%", 0.01}
 	case bytesPerSecond:
+		if most > 0 && most < 1e5 {
+			return scale{"kB/s", 1e3}
+		}
 		return scale{"MB/s", megabyte}
 	case "s":
 		return secondsScale(most)
@@ -67,11 +71,10 @@ func (q Quantity) head() string {
 
 // cell is a value below such a head.
 func (q Quantity) cell(v float64) string {
-	s := q.scaleFor(math.Abs(v))
 	if q.changing() {
-		return short(v/s.factor) + " " + s.unit
+		return Show(q, v)
 	}
-	return short(v / s.factor)
+	return short(v / q.scaleFor(0).factor)
 }
 
 // Show writes a value of a quantity with its unit, for people: "1.25 ms", "118
