@@ -160,6 +160,10 @@ func (g *groupRun) steps(ctx context.Context) error {
 			return err
 		}
 	}
+	// A rebalance commits: the one to be killed is given time to consume more.
+	if since := g.opts.cluster.commitInterval; !sleep(ctx, since/4+time.Duration(g.rng.Int64N(int64(since)/2))) {
+		return context.Cause(ctx)
+	}
 	if err := g.kill(ctx, g.rng.IntN(len(g.members))); err != nil {
 		return err
 	}

@@ -89,6 +89,8 @@ func (s *session) crash(ctx context.Context, t *trial) bool {
 		return false
 	}
 	t.measure("crash_at_seconds", k.at.Seconds())
+	// What is handed over afterwards takes no time of the broker's.
+	t.attempt.Seconds = min(t.attempt.Seconds, k.at.Seconds())
 	s.note(t, "the broker was killed %.3f s after the first send; sending ended after %.3f s: %s", k.at.Seconds(), t.result.ClientSeconds, t.result.Ended)
 	if t.result.Sent == 0 {
 		t.failure = "nothing was sent before the broker was killed"
@@ -112,7 +114,7 @@ type killing struct {
 
 // tellAfter is how long a client has to notice by itself that the server has
 // gone. Then it is told.
-const tellAfter = 2 * time.Second
+const tellAfter = time.Second
 
 // heed begins with the measuring, and gives up when the client sends no more
 // although the server was there.

@@ -107,9 +107,7 @@ func (c *client) takeStock(ctx context.Context, conn driver.Client) error {
 		return err
 	}
 	checker := workload.NewChecker(c.spec.RunID)
-	if arrived > 0 {
-		err = c.receiveAll(ctx, conn, checker, arrived)
-	}
+	err = c.receiveAll(ctx, conn, checker, arrived)
 	r := &c.result
 	r.Sent = c.spec.Messages
 	r.Contents = checker.Result(r.Sent)

@@ -16,9 +16,10 @@ const (
 	restartTime = 6 * time.Second
 	// dropTime is for writing what a store has in memory alone.
 	dropTime = 2 * time.Second
-	// rebalanceTime is for the joins, leaves and quiet time of a group of
-	// consumers.
-	rebalanceTime = time.Minute
+	// rebalanceTime is for the quiet time of a group of consumers and for the end
+	// of a killed one's session, memberTime for each consumer's joins and leaves.
+	rebalanceTime = 25 * time.Second
+	memberTime    = 1200 * time.Millisecond
 )
 
 // storedBytes is what the server of a group will keep on disk, with a tenth to
@@ -88,8 +89,7 @@ func (p *Plan) estimate(g group) time.Duration {
 		seconds += p.produceSeconds(g, seconds)
 		pause += restartTime
 	case resultfile.Rebalance:
-		seconds += float64(p.Selection.MessagesOf(s, sys)) / rate
-		pause += rebalanceTime
+		pause += rebalanceTime + time.Duration(sys.Consumers)*memberTime
 	default:
 		seconds += p.produceSeconds(g, seconds)
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"syscall"
 
 	"kafkalab/harness/driver"
 	"kafkalab/results/resultfile"
@@ -63,7 +64,8 @@ func (r *run) decideRebalance(t *trial) {
 		t.measure("settle_after_kill_seconds", slices.Max(g.KillSettles))
 	}
 	if g.QuietSeconds > 0 {
-		t.measure("quiet_requests_per_second", float64(g.QuietRequests)/g.QuietSeconds)
+		// What is left is coordination; proofs are heartbeats like ZooKeeper's pings.
+		t.measure("quiet_requests_per_second", float64(g.QuietRequests-g.QuietCommits-g.QuietProofs)/g.QuietSeconds)
 		t.measure("quiet_commits_per_second", float64(g.QuietCommits)/g.QuietSeconds)
 		t.measure("quiet_proofs_per_second", float64(g.QuietProofs)/g.QuietSeconds)
 	}
@@ -107,7 +109,7 @@ func (c *client) rebalance(ctx context.Context) error {
 	if err := c.phase(ctx, Measure); err != nil {
 		return err
 	}
-	processor := processorSeconds()
+	processor, children := processorSeconds(), childrenSeconds()
 	recorder.Start()
 	consumed := int64(0)
 	result, err := grouper.Rebalance(ctx, c.spec.Target, c.spec.Options, driver.RebalancePlan{
@@ -122,7 +124,7 @@ func (c *client) rebalance(ctx context.Context) error {
 		},
 	})
 	end := recorder.Stop()
-	c.result.CPUSeconds = processorSeconds() - processor
+	c.result.CPUSeconds = processorSeconds() - processor + childrenSeconds() - children
 	c.result.Group = &result
 	c.result.Sent, c.result.ClientSeconds = result.Sent, end.Seconds
 	c.result.Messages, c.result.Seconds = result.Consumed, end.Seconds
@@ -130,4 +132,14 @@ func (c *client) rebalance(ctx context.Context) error {
 		return errors.Join(err, ctx.Err())
 	}
 	return c.phase(ctx, Verify)
+}
+
+// childrenSeconds is what the processes that this one has started, and that
+// have ended, have used.
+func childrenSeconds() float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &u); err != nil {
+		return 0 // cannot be: the arguments are right
+	}
+	return seconds(u.Utime) + seconds(u.Stime)
 }

@@ -29,7 +29,7 @@ func (gatherer) Rebalance(_ context.Context, _ driver.Target, o driver.Options, 
 	plan.Moved(100)
 	r := driver.RebalanceResult{
 		Partitions: 12, Settles: []float64{0.1, 0.4, 0.3, 0.2}, Tries: []int{1, 3, 2, 1}, KillSettles: []float64{7},
-		QuietRequests: 30, QuietCommits: 10, QuietProofs: 20, QuietSeconds: 10,
+		QuietRequests: 33, QuietCommits: 10, QuietProofs: 20, QuietSeconds: 10,
 		Sent: plan.Messages, Consumed: plan.Messages + 5, RepeatsUnclean: 5, Uncommitted: 9,
 	}
 	switch o["outcome"] {
@@ -63,7 +63,7 @@ func TestRebalance(t *testing.T) {
 	}
 	for name, want := range map[string]float64{
 		"rebalance_partitions": 12, "settle_median_seconds": 0.25, "settle_max_seconds": 0.4, "settle_after_kill_seconds": 7, "tries_max": 3,
-		"quiet_requests_per_second": 3, "quiet_commits_per_second": 1, "quiet_proofs_per_second": 2,
+		"quiet_requests_per_second": 0.3, "quiet_commits_per_second": 1, "quiet_proofs_per_second": 2,
 		"repeats_clean": 0, "repeats_unclean": 5, "repeats_bound": 9,
 	} {
 		if got, ok := good.Measures[name]; !ok || got != want {
