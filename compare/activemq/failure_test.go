@@ -185,3 +185,46 @@ func TestB25BrokerEndsConnection(t *testing.T) {
 		}
 	}
 }
+
+// A broker that gives a receipt twice cannot be believed: what it has promised
+// stays, and sending ends.
+func TestReceiptTwice(t *testing.T) {
+	addr := fakeBroker(t, func(_ net.Conn, r *frame.Reader, w *frame.Writer) {
+		for {
+			f, err := r.Read()
+			if err != nil {
+				return
+			}
+			if f == nil || f.Header.Get(frame.Receipt) == "" {
+				continue
+			}
+			for range 2 {
+				if err := w.Write(frame.New(frame.RECEIPT, frame.ReceiptId, f.Header.Get(frame.Receipt))); err != nil {
+					return
+				}
+			}
+		}
+	})
+	c, err := activemq.New().Connect(t.Context(), driver.Target{Addr: addr}, driver.Options{"receipt": "bulk", "window": "40"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := c.Producer(t.Context(), "q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for err == nil {
+		err = p.Send(ctx, make([]byte, 100))
+	}
+	if !strings.Contains(err.Error(), `RECEIPT "10" where a receipt for more than 10 messages was due`) {
+		t.Errorf("Send: %v", err)
+	}
+	if n := p.(driver.Promiser).Promised(); n != 10 {
+		t.Errorf("%d messages are promised, wanted 10", n)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Logf("Close: %v", err) // may add what was not written
+	}
+}

@@ -27,7 +27,7 @@ func receive(ctx context.Context, r driver.Consumer, messages, payloadBytes int)
 			return nil
 		})
 		if check.next == messages && !errors.Is(err, errStopped) {
-			return fmt.Errorf("Receive returns %v, wanted the error of its handler", err)
+			return fmt.Errorf("what Receive returns, %v, is not the error of its handler", err)
 		}
 		if err != nil && !errors.Is(err, errStopped) {
 			return fmt.Errorf("after %d messages of %d: %w", check.next, messages, err)
