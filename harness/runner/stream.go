@@ -2,8 +2,8 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"time"
 
@@ -84,7 +84,8 @@ func (s *session) streamSpec(t *trial) Spec {
 }
 
 // putLatency keeps the latencies of a stream, unless what they would say is
-// not known.
+// not known. Those that contradict themselves make the attempt invalid; the
+// error is of the result's folder only.
 func (r *run) putLatency(t *trial) error {
 	if len(t.latency.intervals) == 0 {
 		return nil
@@ -98,9 +99,11 @@ func (r *run) putLatency(t *trial) error {
 		r.note(t, "%s", why)
 		return nil
 	}
-	err := r.Results.PutLatency(t.attempt.ID, &resultfile.Latency{Started: t.latency.began, Intervals: t.latency.intervals})
-	if err != nil {
-		return errors.Join(fmt.Errorf("latencies of %s", t.attempt.ID), err)
+	l := &resultfile.Latency{Started: t.latency.began, Intervals: t.latency.intervals}
+	if err := resultfile.WriteLatency(io.Discard, l); err != nil {
+		t.degrade(resultfile.Invalid, "its latencies contradict themselves: %v", err)
+		r.note(t, "latencies are left out: %v", err)
+		return nil
 	}
-	return nil
+	return r.Results.PutLatency(t.attempt.ID, l)
 }
