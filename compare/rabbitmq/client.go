@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/streadway/amqp"
 
@@ -27,9 +29,10 @@ type client struct {
 	watches []*interrupt.Watch // of producers
 	blocked []string
 
-	asking sync.Mutex // one Arrived at a time
-	ask    *link      // nil: to be dialled, under mu
-	askCh  *amqp.Channel
+	asking  sync.Mutex // one Arrived at a time; protects the rest
+	ask     *link      // nil: to be dialled, under mu
+	askCh   *amqp.Channel
+	counted map[string]bool // streams that Arrived has asked for
 }
 
 // Connect opens the connection that Arrived uses, so that a server that is not
@@ -42,7 +45,7 @@ func (d *Driver) Connect(ctx context.Context, target driver.Target, o driver.Opt
 	if _, _, err := net.SplitHostPort(target.Addr); err != nil {
 		return nil, fmt.Errorf("rabbitmq: the server's address %q: %w", target.Addr, err)
 	}
-	c := &client{addr: target.Addr, opt: opt}
+	c := &client{addr: target.Addr, opt: opt, counted: map[string]bool{}}
 	if _, err := c.askChannel(ctx); err != nil {
 		return nil, errors.Join(err, c.Close(ctx))
 	}
@@ -57,7 +60,7 @@ func (c *client) open(ctx context.Context, queue string) (*link, *amqp.Channel, 
 		return nil, nil, nil, err
 	}
 	stop := context.AfterFunc(ctx, l.abort)
-	ch, why, err := declare(l, queue, c.opt)
+	ch, why, err := declare(ctx, l, queue, c.opt)
 	if !stop() {
 		err = errors.Join(ctx.Err(), err)
 	}
@@ -71,18 +74,46 @@ func (c *client) open(ctx context.Context, queue string) (*link, *amqp.Channel, 
 }
 
 // declare opens a channel and makes the queue if it is not there.
-func declare(l *link, queue string, opt options) (*amqp.Channel, *reason, error) {
-	ch, err := l.conn.Channel()
+func declare(ctx context.Context, l *link, queue string, opt options) (*amqp.Channel, *reason, error) {
+	var ch *amqp.Channel
+	err := await(ctx, func() (err error) {
+		if ch, err = l.conn.Channel(); err != nil || queue == "" {
+			return err
+		}
+		const durable, autoDelete, exclusive, noWait = true, false, false, false
+		_, err = ch.QueueDeclare(queue, durable, autoDelete, exclusive, noWait, opt.arguments())
+		return err
+	})
 	if err != nil {
 		return nil, nil, l.because(err)
 	}
-	const durable, autoDelete, exclusive, noWait = true, false, false, false
-	if queue != "" {
-		if _, err := ch.QueueDeclare(queue, durable, autoDelete, exclusive, noWait, opt.arguments()); err != nil {
-			return nil, nil, l.because(err)
+	return ch, l.follow(ch.NotifyClose(make(chan *amqp.Error, 1))), nil
+}
+
+// await asks until the queue that is asked about has come back: for a while
+// after the start of a server the leader of a stream that it has is not there
+// yet. Each refusal ends a channel.
+func await(ctx context.Context, ask func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, comeBack)
+	defer cancel()
+	for {
+		err := ask()
+		if !awaited(err) {
+			return err
+		}
+		select {
+		case <-time.After(awaitEvery):
+		case <-ctx.Done():
+			return err
 		}
 	}
-	return ch, l.follow(ch.NotifyClose(make(chan *amqp.Error, 1))), nil
+}
+
+// awaited says whether an error means that the queue is there, and its leader
+// is not. The server has no code of its own for that.
+func awaited(err error) bool {
+	var reply *amqp.Error
+	return errors.As(err, &reply) && reply.Code == amqp.NotFound && strings.Contains(reply.Reason, "inaccessible")
 }
 
 func (c *client) keep(l *link) error {
@@ -121,6 +152,33 @@ func (c *client) BlockedReasons() []string {
 func (c *client) Arrived(ctx context.Context, queue string) (int64, error) {
 	c.asking.Lock()
 	defer c.asking.Unlock()
+	n, err := c.count(ctx, queue)
+	if err != nil || !c.opt.stream() || c.counted[queue] {
+		return n, err
+	}
+	// The first time: a server that has just started may not have counted yet.
+	select {
+	case <-time.After(5 * countEvery):
+	case <-ctx.Done():
+		return 0, fmt.Errorf("rabbitmq %s: asking for queue %s: %w", c.addr, queue, ctx.Err())
+	}
+	if n, err = c.count(ctx, queue); err == nil {
+		c.counted[queue] = true
+	}
+	return n, err
+}
+
+// count asks for the number of messages once, or until a stream has come back.
+// The asking lock is held.
+func (c *client) count(ctx context.Context, queue string) (n int64, err error) {
+	err = await(ctx, func() (err error) {
+		n, err = c.ready(ctx, queue)
+		return err
+	})
+	return n, err
+}
+
+func (c *client) ready(ctx context.Context, queue string) (int64, error) {
 	ch, err := c.askChannel(ctx)
 	if err != nil {
 		return 0, err
@@ -143,7 +201,7 @@ func (c *client) Arrived(ctx context.Context, queue string) (int64, error) {
 	}
 	// Any failure has closed the channel.
 	c.askCh = nil
-	if reply := (*amqp.Error)(nil); errors.As(err, &reply) && reply.Code == amqp.NotFound {
+	if reply := (*amqp.Error)(nil); errors.As(err, &reply) && reply.Code == amqp.NotFound && !awaited(err) {
 		return 0, nil
 	}
 	return 0, fmt.Errorf("rabbitmq %s: asking for queue %s: %w", c.addr, queue, errors.Join(ctx.Err(), l.because(err)))

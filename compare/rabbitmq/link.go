@@ -22,6 +22,10 @@ const (
 	// closeGrace is how long the server has to answer to a close. One that has
 	// blocked the connection does not read it.
 	closeGrace = 2 * time.Second
+	// comeBack is how long the leader of a stream may take to be there after a
+	// start of the server, and awaitEvery how often it is asked for.
+	comeBack   = 30 * time.Second
+	awaitEvery = 100 * time.Millisecond
 	// maxReasons bounds what is kept of connection.blocked.
 	maxReasons = 100
 )
