@@ -35,7 +35,7 @@ func rowOf(t *testing.T, table *Table, first string) []string {
 // Every system stands in every table of its scenario, all of them have a row as
 // long as the head, and section and page show the same.
 func TestTablesOfEveryScenario(t *testing.T) {
-	r := read(t, world{repeat: 6}.make(t))
+	r := read(t, world{repeat: 1}.make(t))
 	page, err := Page(r)
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,8 @@ func TestTablesOfEveryScenario(t *testing.T) {
 			}
 		}
 	}
-	if cell := rowOf(t, tableOf(t, r, "loss-budget", "What the figure shows"), "Kafka, no acknowledgement"); !strings.Contains(cell[2], " .. ") || strings.Contains(cell[2], "range") {
+	six := read(t, world{repeat: 6, only: []string{"loss-budget"}}.make(t))
+	if cell := rowOf(t, tableOf(t, six, "loss-budget", "What the figure shows"), "Kafka, no acknowledgement"); !strings.Contains(cell[2], " .. ") || strings.Contains(cell[2], "range") {
 		t.Errorf("six repetitions have an interval: %q", cell)
 	}
 	if latency := tableOf(t, r, "latency", "Latency"); len(latency.Rows) != 6 || latency.Rows[0][1] != "1,000" || !strings.HasSuffix(latency.Rows[0][3], "s") {
