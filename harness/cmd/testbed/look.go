@@ -90,7 +90,7 @@ func measureGoodput(ctx context.Context, tb scenario.Testbed, plan runner.Plan, 
 
 // clockFact is the name of the broker host's fact that says how its clock
 // stands to the client host's.
-const clockFact = "clock"
+const clockFact = "time of day"
 
 // measureClocks finds how the hosts' clocks stand to each other. Where that
 // cannot be found, nothing that needs both is said of the run.
