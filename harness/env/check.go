@@ -43,7 +43,8 @@ type Site struct {
 	Kind           host.Kind // of the testbed
 	Client, Broker host.Config
 	Link           link.Config
-	NeedBytes      int64 // space wanted on the broker host's disk
+	NeedBytes      int64       // space wanted on the broker host's disk
+	Limits         host.Limits // what every broker is to have
 	// TestbedFlag is how the commands of the fixes name the testbed file:
 	// "--testbed FILE", or "" for the built-in one.
 	TestbedFlag string

@@ -75,6 +75,7 @@ func (c checker) host(ctx context.Context, cfg host.Config, broker bool, clocks 
 		c.space(ctx, h)
 		c.disk(h, s)
 		c.diskRate(ctx, h)
+		c.limits(ctx, h)
 		c.ports(ctx, h)
 	}
 	c.memory(h, s)

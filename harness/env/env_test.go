@@ -186,8 +186,21 @@ func TestCheckSSH(t *testing.T) {
 
 func TestCheckLocal(t *testing.T) {
 	c := host.Config{Name: "client", Kind: host.Local, Dir: t.TempDir(), BinDir: emptyPrograms(t)}
-	found := check(t, env.Site{Kind: host.Local, Client: c, Broker: c, Link: link.Default(), NeedBytes: env.NeedBytes(1)})
+	site := env.Site{Kind: host.Local, Client: c, Broker: c, Link: link.Default(), NeedBytes: env.NeedBytes(1)}
+	found := check(t, site)
 	if missing(found) != "null" {
 		t.Errorf("missing: %s", missing(found))
+	}
+	held := env.OK
+	if os.Geteuid() != 0 {
+		held = env.Note
+	}
+	if s := statusOf(found, "equal limits"); len(s) != 1 || s[0] != held {
+		t.Errorf("equal limits: %v", s)
+	}
+	// Cores that the machine has not would end a run before it began.
+	site.Limits.Cores = "0,4095"
+	if s := statusOf(check(t, site), "equal limits"); len(s) != 1 || s[0] != env.Missing {
+		t.Errorf("equal limits of cores that are not there: %v", s)
 	}
 }

@@ -86,15 +86,27 @@ func MemoryLimit(h Host) int64 {
 	return 0
 }
 
-// coresScript tries to be held to the cores $1.
+// coresScript is held to the cores $1, and says which those are for the kernel,
+// and which this shell may use. The kernel passes over cores that there are not,
+// as long as one is left.
 const coresScript = `command -v taskset >/dev/null 2>&1 || { echo "there is no program taskset: install the package util-linux" >&2; exit 1; }
-taskset -c "$1" true 2>/dev/null && exit 0
-echo "cores $1: this shell may use $(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)" >&2
-exit 1`
+mine=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)
+taskset -c "$1" sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status 2>/dev/null || echo none
+echo "$mine"`
 
+// checkCores makes sure that all cores are there, and writes them as the kernel
+// does.
 func (c *Confined) checkCores(ctx context.Context) error {
-	_, err := c.m.reach.shell(ctx, coresScript, c.held.Cores)
-	return err
+	out, err := c.m.reach.shell(ctx, coresScript, c.held.Cores)
+	if err != nil {
+		return err
+	}
+	held, all, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	if !coresPattern.MatchString(held) || countCores(held) != countCores(c.held.Cores) {
+		return fmt.Errorf("cores %s: %s has the cores %s for programs of this user", c.held.Cores, c.Name(), all)
+	}
+	c.held.Cores = held
+	return nil
 }
 
 // makeGroupScript makes a control group of the name $2 that holds $3 bytes, and

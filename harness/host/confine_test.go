@@ -160,10 +160,22 @@ func TestConfineRefuses(t *testing.T) {
 		"backwards":  {Cores: "3-1"},
 		"64MiB":      {MemoryBytes: 1 << 20},
 		"cores 4095": {Cores: "4095"},
+		"has the":    {Cores: "0,4095"},
 	} {
 		if _, err := host.Confine(t.Context(), h, l); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: got %v, want %s", l, err, want)
 		}
+	}
+}
+
+// Cores are written as the kernel writes them, by whom they are read back.
+func TestCoresAsTheKernelHasThem(t *testing.T) {
+	c, err := host.Confine(t.Context(), hosttest.Local(t, ""), host.Limits{Cores: "0,0-0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := c.Limits(); l.Cores != "0" {
+		t.Errorf("limits %+v", l)
 	}
 }
 

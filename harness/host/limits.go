@@ -52,6 +52,23 @@ func (l Limits) Validate() error {
 	return errors.Join(errs...)
 }
 
+// countCores counts the cores of a list, each once.
+func countCores(list string) int {
+	cores := map[int]bool{}
+	for part := range strings.SplitSeq(list, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		first, _ := strconv.Atoi(from)
+		last := first
+		if isRange {
+			last, _ = strconv.Atoi(to)
+		}
+		for core := first; core <= last; core++ {
+			cores[core] = true
+		}
+	}
+	return len(cores)
+}
+
 // sizeUnits are those of ParseSize.
 var sizeUnits = []struct {
 	name  string

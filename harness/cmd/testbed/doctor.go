@@ -55,7 +55,7 @@ Example:
 			return err
 		}
 	}
-	site := env.Site{Array: array, Kind: tb.Kind, Client: tb.ClientHost, Broker: tb.BrokerHost, Link: tb.Link, NeedBytes: env.NeedBytes(*messages), Program: calledAs()}
+	site := env.Site{Array: array, Kind: tb.Kind, Client: tb.ClientHost, Broker: tb.BrokerHost, Link: tb.Link, Limits: tb.BrokerLimits, NeedBytes: env.NeedBytes(*messages), Program: calledAs()}
 	if *file != "" {
 		site.TestbedFlag = "--testbed " + *file
 	}

@@ -1,0 +1,35 @@
+package env
+
+import (
+	"context"
+	"fmt"
+
+	"kafkalab/harness/host"
+)
+
+// limits tries to hold something to what every broker is to have. Where that
+// cannot be, a run is possible, and says so.
+func (c checker) limits(ctx context.Context, h host.Host) {
+	const check = "equal limits"
+	wanted, err := c.site.Limits.WithDefaults(ctx, h)
+	if err != nil {
+		c.report(h.Name(), check, Note, err.Error(), "")
+		return
+	}
+	held, err := host.Confine(ctx, h, wanted)
+	if err != nil {
+		// A run would refuse it.
+		c.report(h.Name(), check, Missing, err.Error(), "change cores and memory of [broker] in the testbed file, or install the package util-linux")
+		return
+	}
+	l := held.Limits()
+	if err := held.Release(ctx); err != nil {
+		c.report(h.Name(), check, Note, err.Error(), "")
+		return
+	}
+	if l.MemoryBytes == 0 {
+		c.report(h.Name(), check, Note, fmt.Sprintf("each broker has cores %s, and all memory: %s", l.Cores, l.Note), "run as root on the broker host")
+		return
+	}
+	c.report(h.Name(), check, OK, fmt.Sprintf("each broker has cores %s and %s of memory (%s)", l.Cores, host.FormatSize(l.MemoryBytes), l.Note), "")
+}
