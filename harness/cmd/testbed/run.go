@@ -40,6 +40,7 @@ type runFlags struct {
 	out       string
 	resume    string
 	figures   bool
+	planOnly  bool
 	raid10    *bool
 	look      time.Duration
 }
@@ -59,6 +60,7 @@ func newRunFlags(std stdio) *runFlags {
 	flags.StringVar(&f.resume, "resume", "", "go on with the run in this `folder`: make what is not valid yet")
 	flags.DurationVar(&f.look, "look-time", defaultLook, "how long each way of the link is measured before the run; the disk, the clocks and the harness's own rate take their share of it. At least 100ms; less than 1s is for a look at the path, no measurement")
 	f.raid10 = raidFlag(flags, "keep the broker's data on the RAID 10 that \"testbed up --raid10\" made")
+	flags.BoolVar(&f.planOnly, "plan", false, "only say what would be done and how long it takes")
 	flags.BoolVar(&f.figures, "figures", false, "draw the figures into the run's folder at the end")
 	flags.Usage = func() {
 		fmt.Fprint(std.Out, `Usage: testbed run [--scenario NAME...] [--system NAME...] [--messages N]
@@ -74,6 +76,7 @@ Examples:
   testbed run --scenario fig4-producer --scenario fig5-consumer --figures
   testbed run --scenario fig5-consumer --system kafka --messages 10000000 --cap none --repeat 1
   testbed run --resume results/local/20261130T120000Z-fig4-producer
+  testbed run --scenario latency --repeat 6 --plan
 `)
 	}
 	return f
@@ -148,12 +151,12 @@ func runRun(ctx context.Context, args []string, std stdio) (err error) {
 		fmt.Fprintf(std.Err, "Every attempt of %s is valid: nothing is left to be measured.\n", f.resume)
 		return f.conclude(f.resume, std)
 	}
-	if earlier == nil {
+	if earlier == nil && !f.planOnly {
 		if err := takesFiles(f.out); err != nil {
 			return err
 		}
 	}
-	if *f.raid10 {
+	if *f.raid10 && !f.planOnly {
 		if err := onRAID(&tb, upWith(*f.testbed, true)); err != nil {
 			return err
 		}
@@ -162,7 +165,10 @@ func runRun(ctx context.Context, args []string, std stdio) (err error) {
 	if !f.set.Changed("seed") {
 		plan.Seed = rand.Int64N(1_000_000) // short enough to be typed again
 	}
-	if err := tellPlan(plan, std); err != nil {
+	if f.planOnly {
+		std.Err = std.Out // the plan is what was asked for
+	}
+	if err := tellPlan(plan, std); err != nil || f.planOnly {
 		return err
 	}
 	client, broker, closeHosts, err := openHosts(ctx, tb)

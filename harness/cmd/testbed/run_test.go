@@ -336,6 +336,19 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
+// The plan alone: nothing is made and nothing measured.
+func TestRunPlan(t *testing.T) {
+	var out, errs bytes.Buffer
+	folder := filepath.Join(t.TempDir(), "out")
+	status := realMain(t.Context(), []string{"run", "--plan", "--scenario", nullScenario(t, "ceiling"), "--repeat", "6", "--seed", "7", "--out", folder}, stdio{strings.NewReader(""), &out, &errs})
+	if status != 0 || !strings.Contains(out.String(), "6 repetitions, no cap, seed 7") || !strings.Contains(out.String(), "takes at most about") || errs.Len() > 0 {
+		t.Errorf("exit status %d\n%s%s", status, out.String(), errs.String())
+	}
+	if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s was made: %v", folder, err)
+	}
+}
+
 func TestListCommand(t *testing.T) {
 	var text, asJSON, errs bytes.Buffer
 	if status := realMain(t.Context(), []string{"list"}, stdio{nil, &text, &errs}); status != 0 {
