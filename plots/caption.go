@@ -30,9 +30,12 @@ func captionOf(r *resultfile.Result, s resultfile.Scenario, v view, lines string
 	if n, load := busyAttempts(r, s, v); n > 0 {
 		work += fmt.Sprintf(" The machine was busy with other work before %s (load %.1f at most).", plural(n, "attempt"), load)
 	}
+	if s.Chart != "" && s.Chart != resultfile.OverData && slices.ContainsFunc(s.Systems, func(y resultfile.System) bool { return y.Role == resultfile.RoleAlso }) {
+		work += " (also measured): none of the systems that the paper compared."
+	}
 	out := []string{work}
 	for _, line := range []string{
-		boundsLine(r, s, v.shows), ceilingLine(r, s, v.shows), countsLine(r, s, v.shows), differencesLine(s, v), hostsLine(run.Testbed), versionsLine(s, v),
+		paceLine(r, s), boundsLine(r, s, v.shows), ceilingLine(r, s, v.shows), countsLine(r, s, v.shows), differencesLine(s, v), hostsLine(run.Testbed), versionsLine(s, v),
 	} {
 		if line != "" {
 			out = append(out, line)
@@ -91,6 +94,25 @@ func spreadText(r *resultfile.Result, s resultfile.Scenario) string {
 		return "95 % interval"
 	}
 	return fmt.Sprintf("lowest to highest, since fewer than %d repetitions are too few for an interval", intervalNeeds)
+}
+
+// paceLine names the systems that did not reach the rate that was planned for
+// them, so that their latencies are those of a system that cannot follow; "" if
+// there is none.
+func paceLine(r *resultfile.Result, s resultfile.Scenario) string {
+	if s.Work != resultfile.Stream {
+		return ""
+	}
+	var slow []string
+	for _, y := range s.Systems {
+		if reached := Summarise(RateAchieved.valuesIn(r, s, y)); reached.N > 0 && reached.Median < paceIsLimit {
+			slow = append(slow, fmt.Sprintf("%s (%s)", y.Label, Show(RateAchieved, reached.Median)))
+		}
+	}
+	if len(slow) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Below %.0f %% of the planned rate: %s.", 100*paceIsLimit, strings.Join(slow, "; "))
 }
 
 // differencesLine says in which settings the systems of a figure differ that

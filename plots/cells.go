@@ -87,7 +87,7 @@ func wordOn(r *Ratio, q Quantity) string {
 	switch q {
 	case MessageRate, DataRate, LogRate, SlowestConsumer:
 		more, less = "faster", "slower"
-	case LatencyP50, LatencyP90, LatencyP99, LatencyP999, latencyMax, RestartTime, SettleTime, SettleTimeLongest:
+	case LatencyP50, LatencyP90, LatencyP99, LatencyP999, latencyMax, RestartTime, SettleTime, SettleTimeLongest, SettleAfterKill:
 		more, less = "slower", "faster"
 	}
 	switch {

@@ -1,6 +1,7 @@
 package plots
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -96,6 +97,7 @@ func compared(a, b *resultfile.Result, s resultfile.Scenario, y resultfile.Syste
 func caveats(a, b resultfile.Run) []string {
 	out := []string{}
 	differ := func(what, first, second string) {
+		first, second = cmp.Or(first, "nothing"), cmp.Or(second, "nothing")
 		if first != second {
 			out = append(out, fmt.Sprintf("%s: %s in the first, %s in the second", what, first, second))
 		}
@@ -137,7 +139,8 @@ func caveats(a, b resultfile.Run) []string {
 	return out
 }
 
-// ownAmounts is what a system does otherwise than its run and scenario say.
+// ownAmounts is what a system does otherwise than its run and scenario say, ""
+// for nothing.
 func ownAmounts(y resultfile.System) string {
 	var parts []string
 	for _, p := range []struct {
@@ -145,14 +148,11 @@ func ownAmounts(y resultfile.System) string {
 		n    float64
 	}{{"payload bytes", float64(y.PayloadBytes)}, {"messages", float64(y.Messages)}, {"stored before", float64(y.FillMessages)},
 		{"consumers", float64(y.Consumers)}, {"messages/s planned", y.Rate}} {
-		if p.n > 0 {
+		if p.n > 0 && (p.what != "consumers" || p.n > 1) {
 			parts = append(parts, number(p.n)+" "+p.what)
 		}
 	}
-	if parts = append(parts, y.Before...); len(parts) == 0 {
-		return "none of its own"
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join(append(parts, y.Before...), ", ")
 }
 
 func version(y resultfile.System) string {

@@ -3,6 +3,7 @@ package plots
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot/vg"
 
@@ -140,7 +141,7 @@ func latencyKeys(r *resultfile.Result, s resultfile.Scenario, styles map[string]
 	var keys []key
 	at := make(map[string]int)
 	for _, y := range s.Systems {
-		label := lineLabel(y)
+		label := roleName(lineLabel(y), y.Role)
 		i, known := at[latencyLine(y)]
 		if !known {
 			i = len(keys)
@@ -171,13 +172,22 @@ func latencyNote(r *resultfile.Result, s resultfile.Scenario, y resultfile.Syste
 	}
 	planned, _ := latenciesOf(r, s, y)
 	if len(planned) == 0 {
+		for _, a := range validAttempts(r, s, y) {
+			if slices.ContainsFunc(a.Notes, func(n string) bool { return strings.Contains(n, "withheld") }) {
+				return "withheld: the two clocks were not compared"
+			}
+		}
 		return "no latencies"
 	}
 	var half, last []float64
 	for _, h := range planned {
 		half, last = append(half, secondsAt(h, 50)), append(last, secondsAt(h, 99))
 	}
-	return fmt.Sprintf("p50 %s, p99 %s", Show(LatencyP50, Summarise(half).Median), Show(LatencyP99, Summarise(last).Median))
+	note := fmt.Sprintf("p50 %s, p99 %s", Show(LatencyP50, Summarise(half).Median), Show(LatencyP99, Summarise(last).Median))
+	if reached := Summarise(RateAchieved.valuesIn(r, s, y)); reached.N > 0 && reached.Median < paceIsLimit {
+		note += ", " + Show(RateAchieved, reached.Median) + " of the rate"
+	}
+	return note
 }
 
 // clockNote says how far the clocks stand apart where there are two.

@@ -226,3 +226,23 @@ func TestComparisonNamesOtherAmounts(t *testing.T) {
 		}
 	}
 }
+
+// TestB22RateBelowThePlanIsNamed: a stream that was not sent as planned says so
+// in its figure and its table (fault B22).
+func TestB22RateBelowThePlanIsNamed(t *testing.T) {
+	w := world{repeat: 1, only: []string{"latency"}, outcome: func(a *resultfile.Attempt) {
+		if a.System == "rabbitmq-20000" {
+			a.Measures["rate_achieved"] = 14_000
+		}
+	}}
+	r := read(t, w.make(t))
+	text := textOf(svgOf(t, newLatencies(r, r.Run.Scenarios[0])))
+	for _, want := range []string{"70 % of the rate", "Below 99 % of the planned rate: rabbitmq at a rate (70 %)."} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in: %s", want, text)
+		}
+	}
+	if row := rowOf(t, tableOf(t, r, "latency", "Latency"), "rabbitmq at a rate"); row[2] != "99.9" {
+		t.Errorf("at 1,000/s: %q", row)
+	}
+}

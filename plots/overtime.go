@@ -75,7 +75,7 @@ func newOverTime(r *resultfile.Result, s resultfile.Scenario) board {
 		b.panels = []panel{{title: "Nothing over time", empty: "No system has a valid attempt in this run."}}
 	}
 	for _, y := range s.Systems {
-		k := key{style: styles[y.ID], label: y.Label}
+		k := key{style: styles[y.ID], label: named(y)}
 		if y.Role == resultfile.RoleLimit {
 			k.kind = limitTrail
 		}

@@ -87,12 +87,30 @@ func settings(s resultfile.Scenario) *Table {
 		}
 		t.add(cells...)
 	}
+	t.addIfAny("view of the rival", s, func(y resultfile.System) string { return y.View })
+	t.addIfAny("of its own", s, ownAmounts)
 	cells := []string{"options of the driver"}
 	for _, y := range s.Systems {
 		cells = append(cells, options(y.Options))
 	}
 	t.add(cells...)
 	return t
+}
+
+// addIfAny adds a row of what each system has, unless none has anything.
+func (t *Table) addIfAny(name string, s resultfile.Scenario, of func(resultfile.System) string) {
+	cells, any := []string{name}, false
+	for _, y := range s.Systems {
+		text := of(y)
+		if text == "" {
+			text = unknown
+		}
+		any = any || text != unknown
+		cells = append(cells, text)
+	}
+	if any {
+		t.add(cells...)
+	}
 }
 
 func options(o map[string]string) string {

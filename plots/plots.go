@@ -1,11 +1,19 @@
 // Package plots makes figures and tables of a run's result folder: Figures 4
-// and 5 of the paper (NetDB'11 §5) and what stands beside them. It reads
+// and 5 of the paper (NetDB'11 §5), and those of the other scenarios. It reads
 // nothing else, so the same folder gives the same bytes at any time.
 //
-// A line is a system's rate over equal windows of data, derived from the
-// cumulative points: for produce of what arrived at the broker, for consume of
-// what was consumed. Only valid attempts count; every other one is named with
-// its reason.
+// A scenario says which chart shows it. Over data, as in the paper, a line is a
+// system's rate over equal windows of data, derived from the cumulative points:
+// for produce of what arrived at the broker, for consume of what was consumed.
+// The others show quantities of whole attempts (a sweep, bars), what was sampled
+// over the time of one, or the latencies of all messages.
+//
+// Only valid attempts count; every other one is named with its reason. What
+// stands around a median is its 95 % interval, or with fewer than six repetitions
+// the lowest and the highest, which the caption says. The captions say as well
+// what was the limit by the samples of both hosts (resource.go has the rule),
+// what the harness does by itself, what became of the messages, and in which
+// settings the systems differ.
 package plots
 
 import (

@@ -49,9 +49,11 @@ const (
 	RestartTime       Quantity = "restart time"    // until a crashed broker takes requests again
 	SettleTime        Quantity = "settle time"     // from a join or leave until each partition has an owner; the median of those of an attempt
 	SettleTimeLongest Quantity = "settle time, longest"
-	RebalanceTries    Quantity = "rebalance tries" // the most that one consumer made for one join or leave
-	QuietRequests     Quantity = "quiet requests"  // of ZooKeeper while nobody joins or leaves
-	QuietCommits      Quantity = "quiet commits"   // those of them that commit offsets
+	SettleAfterKill   Quantity = "settle time after a kill" // the end of the killed one's session included
+	RebalanceTries    Quantity = "rebalance tries"          // the most that one consumer made for one join or leave
+	QuietRequests     Quantity = "quiet requests"           // of ZooKeeper while nobody joins or leaves
+	QuietCommits      Quantity = "quiet commits"            // commits of offsets, which are none of those
+	QuietProofs       Quantity = "quiet proofs"             // of the session, which are neither
 	RepeatsClean      Quantity = "repeats after clean ends"
 	RepeatsUnclean    Quantity = "repeats after unclean ends"
 	RepeatsBeyond     Quantity = "repeats beyond the uncommitted" // of those after unclean ends; 0 is what is promised
@@ -128,6 +130,8 @@ var quantities = map[Quantity]quantity{
 	RebalanceTries:    {unit: "tries", title: "Tries of a rebalance, at most", less: true, of: measure("tries_max")},
 	QuietRequests:     {unit: "1/s", title: "Requests of ZooKeeper while nothing changes", less: true, of: measure("quiet_requests_per_second")},
 	QuietCommits:      {unit: "1/s", title: "Commits of offsets while nothing changes", less: true, of: measure("quiet_commits_per_second")},
+	QuietProofs:       {unit: "1/s", title: "Proofs of sessions while nothing changes", less: true, of: measure("quiet_proofs_per_second")},
+	SettleAfterKill:   {unit: "s", title: "Time to settle after a kill", less: true, of: measure("settle_after_kill_seconds")},
 	RepeatsClean:      {unit: "messages", title: "Messages twice after clean ends", less: true, of: measure("repeats_clean")},
 	RepeatsUnclean:    {unit: "messages", title: "Messages twice after unclean ends", less: true, of: measure("repeats_unclean")},
 	RepeatsBeyond: {unit: "messages", title: "Messages twice beyond what was not committed", less: true, of: func(_ *resultfile.Result, _ resultfile.Scenario, a resultfile.Attempt) (float64, bool) {

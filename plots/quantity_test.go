@@ -13,7 +13,7 @@ import (
 var measured = map[Quantity]float64{
 	BrokerSyscalls: 0.25, DiskReads: 2, GCShare: 0.05, ResidentPeak: 5e7, ResidentMemory: 5e7, LatencyP50: 0.001, LatencyP90: 0.002, LatencyP99: 0.003, LatencyP999: 0.004, latencyMax: 0.005,
 	RateAchieved: 0.99, SlowestConsumer: 1234, LogBytes: 209, IndexBytes: 3, JournalBytes: 4, MetadataBytes: 5, OtherBytes: 6,
-	LostUnpromised: 70, LostPromised: 0, RestartTime: 0.5, SettleTime: 0.1, SettleTimeLongest: 0.2, RebalanceTries: 3, QuietRequests: 0.4, QuietCommits: 0.3,
+	LostUnpromised: 70, LostPromised: 0, RestartTime: 0.5, SettleTime: 0.1, SettleTimeLongest: 0.2, RebalanceTries: 3, QuietRequests: 0.4, QuietCommits: 0.3, QuietProofs: 0.7, SettleAfterKill: 6,
 	RepeatsClean: 0, RepeatsUnclean: 12, RepeatsBeyond: 2,
 }
 
@@ -26,7 +26,7 @@ func measuredAttempt() resultfile.Attempt {
 			"rate_wanted": 1000, "rate_achieved": 990, "consumer_slowest_rate": 1234,
 			"store_log_bytes": 209_000, "store_index_bytes": 3000, "store_journal_bytes": 4000, "store_metadata_bytes": 5000, "store_other_bytes": 6000,
 			"crash_lost_unpromised": 70, "crash_lost_promised": 0, "restart_seconds": 0.5, "settle_median_seconds": 0.1, "settle_max_seconds": 0.2, "tries_max": 3,
-			"quiet_requests_per_second": 0.4, "quiet_commits_per_second": 0.3, "repeats_clean": 0, "repeats_unclean": 12, "repeats_bound": 10,
+			"quiet_requests_per_second": 0.4, "quiet_commits_per_second": 0.3, "quiet_proofs_per_second": 0.7, "settle_after_kill_seconds": 6, "repeats_clean": 0, "repeats_unclean": 12, "repeats_bound": 10,
 		},
 	}
 }

@@ -262,7 +262,8 @@ func containsUnit(title, unit string) bool {
 // sweepKey is a series in the legend: from where to where its values go, and
 // which of its places have none.
 func sweepKey(r *resultfile.Result, s resultfile.Scenario, q Quantity, g group) key {
-	k := key{style: g.style, label: g.label}
+	label := roleName(g.label, g.systems[0].Role)
+	k := key{style: g.style, label: label}
 	if g.limit {
 		k.kind = limitTrail
 	}
@@ -286,7 +287,7 @@ func sweepKey(r *resultfile.Result, s resultfile.Scenario, q Quantity, g group) 
 		k.notes = append(k.notes, fmt.Sprintf("%s .. %s", short(lo/q.scaleFor(hi).factor), short(hi/q.scaleFor(hi).factor)+" "+q.scaleFor(hi).unit))
 	}
 	if len(absent) == len(g.systems) {
-		return key{style: g.style, label: g.label, absent: true, notes: []string{whyAbsent(r, s, g.systems[0])}}
+		return key{style: g.style, label: label, absent: true, notes: []string{whyAbsent(r, s, g.systems[0])}}
 	}
 	if len(absent) > 0 {
 		note := firstOf(absent[0])
