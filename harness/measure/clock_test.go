@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,5 +116,27 @@ func TestAHostIsAskedForItsTime(t *testing.T) {
 	}
 	if _, err := askClock(t.Context(), clockHost(t, "echo no clock here >&2; exit 1\n"), time.Second); err == nil || !strings.Contains(err.Error(), "no clock here") {
 		t.Errorf("a host without a clock: %v, want what it said", err)
+	}
+}
+
+// elsewhere is a host that says it is another machine.
+type elsewhere struct{ host.Host }
+
+func (e elsewhere) Run(ctx context.Context, args ...string) ([]byte, error) {
+	if slices.Equal(args, []string{"cat", bootID}) {
+		return []byte("another one\n"), nil
+	}
+	return e.Host.Run(ctx, args...)
+}
+
+func TestClocksOfTwoMachines(t *testing.T) {
+	client := clockHost(t, "while read x; do date +%s%N; done\n")
+	broker := elsewhere{clockHost(t, "while read x; do echo $(($(date +%s%N) - 3600000000000)); done\n")}
+	got, err := Clocks(t.Context(), client, broker, 100*time.Millisecond)
+	if err != nil || got.Same {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if got.ErrorSeconds <= 0 || math.Abs(got.OffsetSeconds+3600) > got.ErrorSeconds {
+		t.Errorf("a broker's clock that is an hour behind: %+v", got)
 	}
 }
