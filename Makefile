@@ -1,11 +1,12 @@
 # kafkalab: "make" alone says what there is.
-# Variables: MESSAGES, REPEAT, CAP, TESTBED, SYSTEMS, SEED, OUT, RAID10 (see "make bench" in README.md), FUZZTIME, KILLS, POWERCUTS, VOLUME, STEPS, STORMS, STORMTIME.
+# Variables: SCENARIOS, MESSAGES, REPEAT, CAP, TESTBED, SYSTEMS, SEED, OUT, RAID10 (see "make bench" in README.md), FUZZTIME, KILLS, POWERCUTS, VOLUME, STEPS, STORMS, STORMTIME.
 
 GO      ?= go
 TESTBED ?=
-MESSAGES ?= 1000000
-REPEAT  ?= 3
-CAP     ?= 45s
+SCENARIOS ?= fig4-producer fig5-consumer
+MESSAGES ?=
+REPEAT  ?=
+CAP     ?=
 SYSTEMS ?=
 SEED    ?=
 RAID10  ?=
@@ -19,22 +20,25 @@ STORMS    ?= 20
 STORMTIME ?= 75s
 
 testbed_flag := $(if $(TESTBED),--testbed $(TESTBED))
+scenario_flags := $(foreach s,$(SCENARIOS),--scenario $(s))
 system_flags := $(foreach s,$(SYSTEMS),--system $(s))
+size_flags   := $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(REPEAT),--repeat $(REPEAT)) $(if $(CAP),--cap $(CAP))
 raid_flag    := $(if $(filter-out 0,$(RAID10)),--raid10)
 seed_flag    := $(if $(SEED),--seed $(SEED))
 
 # Those that read requests, responses and segments.
 long_fuzz    := FuzzRequests|FuzzDecoders|FuzzScanner|FuzzLastSegment|FuzzClosedSegment
 
-.PHONY: help build setup test race lint fuzz corpus torture bench smoke figures compare paper clean
+.PHONY: help build setup test race lint fuzz corpus torture bench smoke smoke-all figures compare paper clean
 
 help: ## say what each target does
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS="$$(printf '\t')" read -r t d; do printf '  make %-9s %s\n' "$$t" "$$d"; done
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS="$$(printf '\t')" read -r t d; do printf '  make %-10s %s\n' "$$t" "$$d"; done
 	@echo
-	@echo '  MESSAGES is how many are sent in one attempt ($(MESSAGES)), REPEAT how often each system is measured ($(REPEAT)), CAP the longest attempt ($(CAP)).'
+	@echo '  MESSAGES is how many are sent in one attempt (1000000), REPEAT how often each system is measured (3), CAP the longest attempt (45s).'
+	@echo '  make bench SCENARIOS=acks                     another question than Figures 4 and 5 (bin/testbed list), at a size of its own'
 	@echo '  make bench RAID10=1                           the broker on a RAID 10 of six files (btrfs)'
 	@echo '  make bench TESTBED=my-testbed.toml            two real hosts (template: scenarios/testbed.example.toml)'
-	@echo '  MESSAGES=10000000 CAP=none REPEAT=2 make bench   the size of the paper (about 70 minutes)'
+	@echo '  MESSAGES=10000000 CAP=none REPEAT=2 make bench   the size of the paper (about 100 minutes)'
 	@echo '  FUZZTIME=1h make fuzz                            each target for an hour'
 	@echo '  KILLS=5000 STEPS=50000000 make torture           for a night'
 
@@ -98,15 +102,18 @@ torture: setup build ## kill a broker 1000 times, cut its power 300 times, 10 GB
 	@echo '== consumer groups in a storm, $(STORMS) times on each kind of ZooKeeper'
 	$(call torture_test,^TestChaos$$,./kafka/kafkatest/chaos,KAFKALAB_CHAOS_RUNS=$(STORMS) KAFKALAB_CHAOS=$(STORMTIME))
 
-bench: setup build ## the paper's experiments: figures 4 and 5, a table of ratios (as root, on a quiet machine; up to 26 minutes)
+bench: setup build ## the paper's experiments: figures 4 and 5, a table of ratios (as root, on a quiet machine; up to 33 minutes)
 	@trap './bin/testbed down $(testbed_flag)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
 	./bin/testbed up $(testbed_flag) $(raid_flag) && \
-	./bin/testbed run $(testbed_flag) $(raid_flag) --scenario fig4-producer --scenario fig5-consumer $(system_flags) $(seed_flag) \
-	  --messages $(MESSAGES) --repeat $(REPEAT) --cap $(CAP) --out $(OUT) --figures
+	./bin/testbed run $(testbed_flag) $(raid_flag) $(scenario_flags) $(system_flags) $(seed_flag) $(size_flags) --out $(OUT) --figures
 
 smoke: setup build ## the same path, tiny (under 3 minutes)
 	@trap './bin/testbed down $(testbed_flag)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
 	./bin/testbed up $(testbed_flag) $(raid_flag) && ./bin/testbed run $(testbed_flag) $(raid_flag) --scenario smoke $(system_flags) $(seed_flag) --out $(OUT) --figures
+
+smoke-all: setup build ## every scenario, tiny (up to 45 minutes)
+	@trap './bin/testbed down $(testbed_flag)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
+	./bin/testbed up $(testbed_flag) $(raid_flag) && ./bin/testbed run $(testbed_flag) $(raid_flag) --scenario smoke-all $(system_flags) $(seed_flag) --out $(OUT) --figures
 
 compare: build ## the table of ratios against RabbitMQ and ActiveMQ, of each reference run
 	@between=; for d in results/reference/*/; do $$between; ./bin/testbed compare "$$d" || exit 1; between=echo; done
