@@ -64,7 +64,6 @@ func viewPairs(s resultfile.Scenario) [][2]resultfile.System {
 		for _, old := range s.Systems {
 			if old.View == resultfile.ViewPaper && old.Driver == best.Driver && old.Series == "" {
 				out = append(out, [2]resultfile.System{old, best})
-				break
 			}
 		}
 	}
