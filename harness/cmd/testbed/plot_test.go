@@ -155,3 +155,54 @@ func TestPlotAndCompareUsage(t *testing.T) {
 		}
 	}
 }
+
+// A folder that was made of a live cluster is drawn as one of a run is.
+func TestPlotOfDrawings(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "drawings")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	topology := plots.Topology{Schema: plots.DrawingsSchema, Taken: time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC), Note: "Synthetic.", Clusters: []plots.Cluster{{
+		Name: "made up", ZooKeeper: "none", Brokers: []plots.ClusterBroker{{Address: "127.0.0.1:9092", Partitions: []plots.BrokerPartition{{Topic: "t", Segments: 1}}}},
+	}}}
+	if err := plots.WriteDrawings(dir, &topology, nil); err != nil {
+		t.Fatal(err)
+	}
+	out, err := call(runPlot, dir, syntheticRun(t, "one", 1000))
+	if err != nil || !strings.Contains(out, filepath.Join(dir, "fig1-cluster.svg")) || !strings.Contains(out, "made-up.svg") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Two runs of a scenario with other quantities are compared in those too.
+func TestCompareOfOtherQuantities(t *testing.T) {
+	run := func(name string, restart float64) string {
+		dir := filepath.Join(t.TempDir(), name)
+		w, err := resultfile.Create(dir, resultfile.Run{Messages: 1000, Repeat: 4, Scenarios: []resultfile.Scenario{{
+			Name: "crash", Title: "Synthetic", Work: resultfile.Crash, PayloadBytes: 200, Chart: resultfile.Bars, Shows: []string{"restart time", "lost promised"},
+			Systems: []resultfile.System{{ID: "kafka", Label: "Synthetic kafka", Driver: "kafka", Role: resultfile.RoleSystem}},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		for i := range 4 {
+			a := resultfile.Attempt{Scenario: "crash", System: "kafka", Repetition: i + 1, Order: i + 1, Outcome: resultfile.Valid, Messages: 1000, PayloadBytes: 200_000, Seconds: 1,
+				Measures: map[string]float64{"restart_seconds": restart + float64(i)/100, "crash_lost_promised": 0}}
+			if a, err = w.Begin(a); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.PutAttempt(a, []resultfile.Point{{}, {Seconds: 1, Messages: 1000, Bytes: 200_000, Arrived: 1000}}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dir
+	}
+	out, err := call(runCompare, run("one", 0.25), run("two", 2))
+	said := strings.Join(strings.Fields(out), " ")
+	for _, want := range []string{"crash Synthetic kafka restart time 265 ms 2.01 s 7.60 (7.14 .. 8.12) differs", "crash Synthetic kafka lost promised, messages 0 0 – no difference beyond noise"} {
+		if err != nil || !strings.Contains(said, want) {
+			t.Errorf("%v, output lacks %q:\n%s", err, want, out)
+		}
+	}
+}
