@@ -286,17 +286,15 @@ func factionsOf(s resultfile.Scenario, row comparedRow) (all []faction) {
 	return all
 }
 
-// namesOf names the systems of a faction. Those of a driver of which no other
-// faction has any stand together, under what their labels have in common before
-// the first comma.
+// namesOf names the systems of a faction. Those of one short name of which no
+// other faction has any stand together under it.
 func namesOf(s resultfile.Scenario, f faction) (names []string) {
 	for _, y := range f.systems {
 		name := y.Label
-		short, _, _ := strings.Cut(y.Label, ",")
+		short := shortLabel(y.Label)
 		whole := !slices.ContainsFunc(s.Systems, func(o resultfile.System) bool {
-			other, _, _ := strings.Cut(o.Label, ",")
 			in := slices.ContainsFunc(f.systems, func(z resultfile.System) bool { return z.ID == o.ID })
-			return other == short && !in && len(o.Contract) > 0
+			return shortLabel(o.Label) == short && !in && len(o.Contract) > 0
 		})
 		if whole {
 			name = short
@@ -306,6 +304,14 @@ func namesOf(s resultfile.Scenario, f faction) (names []string) {
 		}
 	}
 	return names
+}
+
+// shortLabel is a label without what it says of settings: behind the first
+// comma, or in parentheses.
+func shortLabel(label string) string {
+	short, _, _ := strings.Cut(label, ",")
+	short, _, _ = strings.Cut(short, " (")
+	return short
 }
 
 // joinNames writes names as a sentence has them. A name may hold a comma.

@@ -46,6 +46,9 @@ func TestContractDifferences(t *testing.T) {
 		"a variant that differs from its own": {
 			[]resultfile.System{fair("ActiveMQ, receipt", "activemq", resultfile.RoleSystem, "producer acknowledgement=appended"), fair("ActiveMQ, no receipt", "activemq", resultfile.RoleSystem), kafka1}, resultfile.Produce,
 			[]string{"ActiveMQ, receipt acknowledges messages when they were written where ActiveMQ, no receipt and Kafka acknowledge nothing to the producer."}},
+		"labels with settings in them": {
+			[]resultfile.System{kafka1, active, fair("RabbitMQ at its best (stream, confirms)", "rabbitmq", resultfile.RoleExtra, "flush=each"), fair("NATS", "nats", resultfile.RoleAlso)}, resultfile.Produce,
+			[]string{"RabbitMQ at its best flushes every message where the others leave flushing to the kernel."}},
 		"two alike differ": {
 			[]resultfile.System{kafka1, active, fair("RabbitMQ", "rabbitmq", resultfile.RoleSystem), fair("A", "a", resultfile.RoleAlso, "flush=interval 1s, count 500"), fair("B", "b", resultfile.RoleAlso, "flush=interval 1s, count 500")}, resultfile.Produce,
 			[]string{"A and B flush every 1s or every 500 messages where the others leave flushing to the kernel."}},

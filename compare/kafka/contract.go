@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"kafkalab/compare/internal/launch"
@@ -77,16 +78,24 @@ func (c configuration) rows() ([]resultfile.ContractRow, error) {
 	return []resultfile.ContractRow{
 		{Row: driver.RowVersion, Value: c.Version, ReadBack: true},
 		{Row: driver.RowDurability, Value: "log file; visible to consumers when " + c.Visible, Class: driver.Persistent, ReadBack: true},
-		{Row: driver.RowFlush, Value: flushWords(flush), Class: flush, ReadBack: true},
+		{Row: driver.RowFlush, Value: flushWords(interval, c.FlushMessages), Class: flush, ReadBack: true},
 		{Row: driver.RowQueue, Value: fmt.Sprintf("log, segments of %d MiB, %s", c.SegmentSize>>20, transfer), ReadBack: true},
 	}, nil
 }
 
-func flushWords(class string) string {
-	if class == driver.FlushOS {
+// flushWords says after how long or how many messages the broker flushes.
+func flushWords(interval time.Duration, messages int) string {
+	var rules []string
+	if interval > 0 {
+		rules = append(rules, driver.Interval(interval))
+	}
+	if messages > 0 {
+		rules = append(rules, fmt.Sprintf("%d messages", messages))
+	}
+	if len(rules) == 0 {
 		return "left to the kernel"
 	}
-	return "fsync: " + class
+	return "fsync every " + strings.Join(rules, " or ")
 }
 
 // acksWords says what an acknowledgement promises; it is the class too.

@@ -31,6 +31,9 @@ func TestSettingsContract(t *testing.T) {
 	if v := rows[driver.RowQueue].Value; !strings.Contains(v, "1024 MiB") || !strings.Contains(v, "copied") {
 		t.Errorf("queue %q", v)
 	}
+	if v := rows[driver.RowFlush].Value; v != "fsync every 250ms or 500 messages" {
+		t.Errorf("flush %q", v)
+	}
 	if v := rows[driver.RowVersion].Value; !strings.Contains(v, "kafkalab") {
 		t.Errorf("version %q", v)
 	}
