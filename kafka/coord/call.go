@@ -107,6 +107,7 @@ func (s *Session) start(call func()) bool {
 	}
 	s.client.sent.Add(1)
 	s.calls.Go(func() {
+		defer s.client.ended.Add(1)
 		hung := time.AfterFunc(s.requests.timeout, s.hangUp)
 		defer hung.Stop()
 		call()

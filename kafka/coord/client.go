@@ -43,7 +43,7 @@ type Client struct {
 	closing    sync.Once
 	closeErr   error
 
-	sessions, connects, sent, proofs, expiries atomic.Int64
+	sessions, connects, sent, proofs, ended, expiries atomic.Int64
 }
 
 // Stats counts what a client has done since Connect.
@@ -52,6 +52,7 @@ type Stats struct {
 	Connects int64 // connections over which a session was made or taken up again
 	Requests int64 // requests that were sent, those that prove the lease among them
 	Proofs   int64 // of them, those that prove the lease
+	Ended    int64 // of them, those that are not under way any more
 	Expiries int64 // sessions that have expired
 }
 
@@ -165,7 +166,9 @@ func (c *Client) OnSession(f func(s *Session)) (remove func()) {
 
 // Stats returns the counters.
 func (c *Client) Stats() Stats {
+	ended := c.ended.Load() // first, so that it is never more than have been sent
 	return Stats{
+		Ended:    ended,
 		Sessions: c.sessions.Load(),
 		Connects: c.connects.Load(),
 		Requests: c.sent.Load(),

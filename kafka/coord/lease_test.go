@@ -41,6 +41,7 @@ func TestLeaseIsKept(t *testing.T) {
 		}
 		stop()
 		eventually(t, "lease lapsed that was given up", func() bool { return !s.Valid() })
+		eventually(t, "no request under way", func() bool { st := c.Stats(); return st.Ended == st.Requests })
 		if n, told := cl.RequestsByKind()[zktest.OpSync], c.Stats().Proofs; told != n || told > c.Stats().Requests {
 			t.Errorf("%d proofs are counted of %d requests, and %d were sent", told, c.Stats().Requests, n)
 		}
