@@ -194,6 +194,9 @@ func (g *groupRun) drain(ctx context.Context, sent int64) error {
 			return context.Cause(ctx)
 		}
 	}
+	if _, err := g.stats(ctx); err != nil {
+		return err
+	}
 	m := g.members[0]
 	if _, err := m.ask(ctx, cmdLeave); err != nil {
 		return err

@@ -61,6 +61,7 @@ type memberStats struct {
 	Proofs   int64 `json:"proofs"`   // of them, proofs that the session lives
 	Commits  int64 `json:"commits"`  // of them, commits of an offset
 	Tries    int64 `json:"tries"`    // of rebalances
+	Sessions int64 `json:"sessions"` // with ZooKeeper; more than one: the first has expired
 }
 
 // damagedSequence is told of a message that is not as it was made.
@@ -229,17 +230,39 @@ func (m *groupMember) consume(ctx context.Context, s *consumer.GroupStream) {
 	}
 }
 
+// Times of a count: how long nothing must be under way, and how long is waited
+// for such a moment.
+const (
+	countStays = 5 * time.Millisecond
+	countLimit = 5 * time.Second
+)
+
+// stats returns the counters at a moment at which no request is under way: one
+// that was sent and has not ended is no commit yet.
 func (m *groupMember) stats() *memberStats {
-	var st memberStats
+	last, quiet := m.count()
+	for limit := time.Now().Add(countLimit); time.Now().Before(limit); {
+		time.Sleep(countStays)
+		now, still := m.count()
+		if quiet && still && now == last {
+			break
+		}
+		last, quiet = now, still
+	}
+	return &last
+}
+
+func (m *groupMember) count() (st memberStats, quiet bool) {
+	quiet = true
 	if m.client != nil {
 		zk := m.client.Stats()
-		st.Requests, st.Proofs = zk.Requests, zk.Proofs
+		st.Requests, st.Proofs, quiet = zk.Requests, zk.Proofs, zk.Ended == zk.Requests
 	}
 	if m.group != nil {
 		g := m.group.Stats()
-		st.Commits, st.Tries = g.Commits, g.Tries
+		st.Commits, st.Tries, st.Sessions = g.Commits, g.Tries, g.Sessions
 	}
-	return &st
+	return st, quiet
 }
 
 // leave ends the reading and leaves the group cleanly, then ends the session.

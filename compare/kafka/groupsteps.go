@@ -32,13 +32,15 @@ func (g *groupRun) join(ctx context.Context) error {
 // leave has a consumer leave cleanly, and waits until the group has settled.
 func (g *groupRun) leave(ctx context.Context, i int) error {
 	m := g.members[i]
-	g.members = slices.Delete(g.members, i, i+1)
 	err := g.change(ctx, "consumer "+m.id+" left", func() error {
 		_, err := m.ask(ctx, cmdLeave)
 		m.left = true
+		g.members = slices.Delete(g.members, i, i+1)
 		return err
 	})
-	m.end()
+	if m.left {
+		m.end()
+	}
 	return err
 }
 
@@ -117,6 +119,10 @@ func (g *groupRun) quiet(ctx context.Context) error {
 	return nil
 }
 
+// errExpired is the end of a measuring in which a session has ended that nobody
+// ended: what came of it can be told from nothing else.
+var errExpired = errors.New("its session with ZooKeeper has expired although nobody killed it: the machine is too busy for the option session-timeout")
+
 // stats asks all consumers for their counters, by their numbers.
 func (g *groupRun) stats(ctx context.Context) (map[int]memberStats, error) {
 	all := make(map[int]memberStats, len(g.members))
@@ -127,6 +133,9 @@ func (g *groupRun) stats(ctx context.Context) (map[int]memberStats, error) {
 		}
 		if e.Stats == nil {
 			return nil, fmt.Errorf("consumer %s: %s: it says %+v", m.id, cmdStats, e)
+		}
+		if e.Stats.Sessions > 1 {
+			return nil, fmt.Errorf("consumer %s: %w", m.id, errExpired)
 		}
 		all[m.number] = *e.Stats
 	}
