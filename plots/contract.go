@@ -174,7 +174,7 @@ func flushWords(class string) clause {
 	case class == "os":
 		return both("leave", "flushing to the kernel")
 	case class == "each":
-		return both("flush", "every message")
+		return clause{"flushes every message", "flush every message"}
 	}
 	var parts []string
 	for part := range strings.SplitSeq(class, ", ") {
