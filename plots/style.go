@@ -79,8 +79,8 @@ var (
 	}
 )
 
-// furtherLook makes the look of the nth system of a figure beyond those that
-// have one of a look of its driver: another shade, other dashes, another shape.
+// furtherLook makes the look of the nth system of a figure for which its driver
+// has none left: another shade of one, other dashes, another shape.
 func furtherLook(of style, n int) style {
 	of.shape, of.dashes = furtherShapes[n%len(furtherShapes)], furtherDashes[n%len(furtherDashes)]
 	towards, share := 0.0, 0.35
