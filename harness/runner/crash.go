@@ -41,6 +41,9 @@ const (
 	// crashSurplus is how many times the messages of the scenario may be sent
 	// before the crash: a machine may be faster than was expected.
 	crashSurplus = 4
+	// crashLeast is the least time until a crash, for runs that are too short to
+	// have a middle: something must have been sent.
+	crashLeast = 200 * time.Millisecond
 )
 
 // crashAfter draws from the run's seed how long after the first send a broker
@@ -50,7 +53,7 @@ func (p *Plan) crashAfter(e entry, repetition int) time.Duration {
 	fmt.Fprintf(h, "%s/%s/%d", e.scenario.Name, e.system.ID, repetition)
 	rng := rand.New(rand.NewPCG(uint64(p.Seed), h.Sum64()))
 	share := crashFrom + (crashTo-crashFrom)*rng.Float64()
-	return time.Duration(share * p.crashSeconds(e.scenario, e.system) * float64(time.Second))
+	return max(time.Duration(share*p.crashSeconds(e.scenario, e.system)*float64(time.Second)), crashLeast)
 }
 
 // crashSeconds is how long sending all messages is expected to take.
@@ -59,9 +62,10 @@ func (p *Plan) crashSeconds(s scenario.Scenario, sys scenario.System) float64 {
 	return float64(atMost(p.Selection.MessagesOf(s, sys), sys.LongestRun(p.Selection.Cap), rate)) / float64(rate)
 }
 
-// crashMessages is how many messages are sent at most before the crash.
+// crashMessages is how many messages are sent at most before the crash. In a
+// short run what buffers take counts for more: a second's worth is added.
 func (p *Plan) crashMessages(s scenario.Scenario, sys scenario.System) int64 {
-	return crashSurplus * p.expectedMessages(s, sys)
+	return crashSurplus*p.expectedMessages(s, sys) + sys.ExpectedRate
 }
 
 // crash sends until the server is killed. If something else ends it, that is
