@@ -63,21 +63,26 @@ func (b browser) open(t *testing.T, url string, flags ...string) (dom string, co
 	return out.String(), console
 }
 
-// probe shows the report as wide as a phone and as a screen, and tells what it
-// measures there. The report itself has no script.
+// probe shows the report as wide as a phone and as a screen, and as it is
+// printed, and tells what it measures there. The report itself has no script.
 const probe = `<!DOCTYPE html><title>probe</title>
 <iframe src="report.html" style="width:390px;height:844px"></iframe>
 <iframe src="report.html" style="width:1280px;height:900px"></iframe>
+<iframe src="report.html" style="width:718px;height:1000px" class="print"></iframe>
 <pre id="result"></pre>
 <script>
 window.onload = () => {
   const out = [...document.querySelectorAll("iframe")].map(f => {
-    const d = f.contentDocument, box = e => { const r = e.getBoundingClientRect(); return {id: e.closest("figure").id, width: r.width, height: r.height}; };
+    const d = f.contentDocument;
+    if (f.className == "print") // shown as it is printed on A4
+      for (const sheet of d.styleSheets) for (const rule of sheet.cssRules) if (rule.media) rule.media.mediaText = rule.media.mediaText == "print" ? "all" : "not all";
+    const box = e => { const r = e.getBoundingClientRect(); return {id: e.closest("figure").id, width: r.width, height: r.height}; };
     return {
       width: d.documentElement.clientWidth, needs: d.documentElement.scrollWidth,
       figures: [...d.querySelectorAll("figure svg")].map(box),
       labels: [...d.querySelectorAll("figure figcaption .label")].map(e => e.getBoundingClientRect().width),
       background: getComputedStyle(d.body).backgroundColor,
+      wide: [...d.querySelectorAll("table")].filter(e => e.getBoundingClientRect().width > d.documentElement.clientWidth + 1).map(e => (e.className + ": " + e.textContent).trim().substring(0, 200)),
       cut: [...d.querySelectorAll("figure svg text")].filter(e => e.getBoundingClientRect().right > e.closest("svg").getBoundingClientRect().right + 1).map(e => e.textContent),
     };
   });
@@ -93,14 +98,15 @@ type measured struct {
 	}
 	Labels     []float64
 	Background string
+	Wide       []string // tables that are wider than the page
 	Cut        []string
 }
 
 var probed = regexp.MustCompile(`(?s)<pre id="result">(.*?)</pre>`)
 
 // TestReportInABrowser: no message on the console, every figure is there to be
-// seen, and the page is not wider than a phone or a screen, in light and in
-// dark.
+// seen, and the page is not wider than a phone, a screen or a printed page, in light and
+// in dark.
 func TestReportInABrowser(t *testing.T) {
 	b := findBrowser(t)
 	dir := t.TempDir()
@@ -137,12 +143,15 @@ func TestReportInABrowser(t *testing.T) {
 			}
 			found := probed.FindStringSubmatch(dom)
 			var views []measured
-			if found == nil || json.Unmarshal([]byte(html.UnescapeString(found[1])), &views) != nil || len(views) != 2 {
+			if found == nil || json.Unmarshal([]byte(html.UnescapeString(found[1])), &views) != nil || len(views) != 3 {
 				t.Fatalf("nothing was measured:\n%s", dom)
 			}
-			for _, v := range views {
+			if wide := views[2].Wide; len(wide) > 0 {
+				t.Errorf("tables do not fit a printed page: %q", wide)
+			}
+			for i, v := range views {
 				checkView(t, v, wanted, emulated)
-				if v.Background != c.background {
+				if i < 2 && v.Background != c.background {
 					t.Errorf("the background is %s, want %s", v.Background, c.background)
 				}
 			}

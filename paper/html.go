@@ -69,13 +69,21 @@ type cell struct {
 // numbersTable lays out a table whose numbers all come from one folder: each
 // leads there.
 func numbersTable(t *plots.Table, link string) laidOut {
-	return layOut(t, func(_ []string, column int) string {
+	out := layOut(t, func(_ []string, column int) string {
 		if t.IsLeft(column) {
 			return ""
 		}
 		return link
 	})
+	if len(t.Head) > mostPrinted {
+		out.Class = "wide"
+	}
+	return out
 }
+
+// mostPrinted is how many columns of numbers fit a printed page in letters of
+// the usual size.
+const mostPrinted = 7
 
 // wordsTable lays out a table of words, or of attempts, whose IDs in the first
 // column lead to their points.
