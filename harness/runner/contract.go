@@ -169,15 +169,11 @@ func (a *attempt) kernelRows(ctx context.Context) ([]resultfile.ContractRow, err
 	add := func(row, value, class string) {
 		rows = append(rows, resultfile.ContractRow{Row: row, Value: value, Class: class, ReadBack: true})
 	}
-	n, err := a.connections(ctx)
+	n, disk, err := a.connectionsAndDisk(ctx)
 	if err != nil {
 		return rows, err
 	}
 	add(driver.RowConnections, strconv.Itoa(n), strconv.Itoa(n))
-	disk, err := a.storeDisk(ctx)
-	if err != nil {
-		return rows, err
-	}
 	add(driver.RowDisk, disk, disk)
 	if a.confined == nil {
 		return rows, nil
@@ -233,21 +229,33 @@ func processRows(running []host.Running, limits resultfile.Limits) []resultfile.
 	return append(rows, memory)
 }
 
-// connections counts those that are established to the server's port.
-func (a *attempt) connections(ctx context.Context) (int, error) {
+// connectionsScript prints the connections of the host, and the file system
+// below $1.
+const connectionsScript = `cat /proc/net/tcp; [ ! -e /proc/net/tcp6 ] || cat /proc/net/tcp6
+echo disk; exec df -PT -- "$1"`
+
+// connectionsAndDisk counts the connections that are established to the
+// server's port, and names the device and the file system that hold its store.
+func (a *attempt) connectionsAndDisk(ctx context.Context) (n int, disk string, err error) {
 	_, text, err := net.SplitHostPort(a.server.Target().Addr)
 	if err != nil {
-		return 0, fmt.Errorf("connections: %w", err)
+		return 0, "", fmt.Errorf("connections: %w", err)
 	}
 	port, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, fmt.Errorf("connections: port %q: %w", text, err)
+		return 0, "", fmt.Errorf("connections: port %q: %w", text, err)
 	}
-	out, err := a.Broker.Run(ctx, "sh", "-c", "cat /proc/net/tcp; [ ! -e /proc/net/tcp6 ] || cat /proc/net/tcp6")
+	out, err := a.Broker.Run(ctx, "sh", "-c", connectionsScript, "sh", a.server.StoreDir())
 	if err != nil {
-		return 0, fmt.Errorf("connections: %w", err)
+		return 0, "", fmt.Errorf("connections, and disk below the store: %w", err)
 	}
-	return established(string(out), port), nil
+	connections, table, _ := strings.Cut(string(out), "disk\n")
+	_, line, _ := strings.Cut(table, "\n")
+	f := strings.Fields(line)
+	if len(f) < 2 {
+		return 0, "", fmt.Errorf("disk below the store: unexpected output %q", table)
+	}
+	return established(connections, port), fmt.Sprintf("%s, %s", f[0], f[1]), nil
 }
 
 // established counts the lines of /proc/net/tcp and tcp6 of connections whose
@@ -261,18 +269,4 @@ func established(text string, port int) (n int) {
 		}
 	}
 	return n
-}
-
-// storeDisk names the device and the file system that hold the server's store.
-func (a *attempt) storeDisk(ctx context.Context) (string, error) {
-	out, err := a.Broker.Run(ctx, "df", "-PT", "--", a.server.StoreDir())
-	if err != nil {
-		return "", fmt.Errorf("disk below the store: %w", err)
-	}
-	_, line, _ := strings.Cut(string(out), "\n")
-	f := strings.Fields(line)
-	if len(f) < 2 {
-		return "", fmt.Errorf("disk below the store: unexpected output %q", out)
-	}
-	return fmt.Sprintf("%s, %s", f[0], f[1]), nil
 }
