@@ -245,6 +245,8 @@ func TestStackSplitsTheDiskSpace(t *testing.T) {
 		{"a log whose format is known", 209, 1, 0, 209, []float64{200, 9, 0, 1, 0, 0, 0}},
 		{"a log with more than its messages", 300, 0, 0, 209, []float64{200, 9, 91, 0, 0, 0, 0}},
 		{"messages in the journal", 0, 40, 560, 0, []float64{200, 0, 0, 40, 360, 0, 0}},
+		{"messages in the index", 0, 330, 0.5, 0, []float64{200, 0, 0, 130, 0.5, 0, 0}},
+		{"an index larger than the journal", 0, 700, 560, 0, []float64{200, 0, 0, 700, 360, 0, 0}},
 		{"less than the payload", 120, 0, 0, 0, []float64{120, 0, 0, 0, 0, 0, 0}},
 		{"nothing", 0, 0, 0, 0, []float64{0, 0, 0, 0, 0, 0, 0}},
 	} {

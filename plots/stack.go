@@ -18,9 +18,10 @@ const partKeysHeight = 24.0
 var partQuantities = []Quantity{LogBytes, IndexBytes, JournalBytes, MetadataBytes, OtherBytes}
 
 // storeParts are what a stack is made of, from the left. The payload lies in
-// the log, or in the journal of a system that has no log; what a message of the
-// system's own format has beyond it is the header, where that is known byte by
-// byte.
+// the log, in the journal of a system that has no log, or in the index of one
+// that keeps small messages there (RabbitMQ's classic queues); what a message of
+// the system's own format has beyond it is the header, where that is known byte
+// by byte.
 var storeParts = []struct {
 	name string
 	fill pattern
@@ -48,13 +49,9 @@ func splitOf(r *resultfile.Result, s resultfile.Scenario, y resultfile.System) [
 		return nil
 	}
 	log, index, journal, metadata, other := part[0], part[1], part[2], part[3], part[4]
-	home := &log
-	for _, p := range []*float64{&journal, &other} {
-		if *p > *home {
-			home = p
-		}
-	}
-	payload := min(float64(payloadOf(s, y.ID)), *home)
+	payload := float64(payloadOf(s, y.ID))
+	home := homeOf(payload, &log, &journal, &index, &other)
+	payload = min(payload, *home)
 	*home -= payload
 	header := 0.0
 	if format := summaryOf(validAttempts(r, s, y), formatBytes); format.N > 0 {
@@ -62,6 +59,21 @@ func splitOf(r *resultfile.Result, s resultfile.Scenario, y resultfile.System) [
 		*home -= header
 	}
 	return []float64{payload, header, log, index, journal, metadata, other}
+}
+
+// homeOf is the first of the parts in which the payload has room, or else the
+// largest of them.
+func homeOf(payload float64, parts ...*float64) *float64 {
+	largest := parts[0]
+	for _, p := range parts {
+		if *p >= payload {
+			return p
+		}
+		if *p > *largest {
+			largest = p
+		}
+	}
+	return largest
 }
 
 // splitColumn is the column of stacks; nil if no system says what its files are.
