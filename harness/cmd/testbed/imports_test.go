@@ -69,21 +69,22 @@ var allowed = []struct {
 	{"harness/measure", []string{"harness/host", "results/resultfile"}},
 	// The null driver makes its own payloads.
 	{"harness/driver", []string{"harness/host", "harness/workload", "results/resultfile"}},
-	{"harness/driver/drivertest", []string{"harness/driver", "harness/host", "harness/workload"}},
+	{"harness/driver/drivertest", []string{"harness/driver", "harness/host", "harness/workload", "results/resultfile"}},
 	{"harness/host/hosttest", []string{"harness/host", "harness/link", "harness/raid"}},
 	{"harness/scenario", []string{"scenarios", "harness/driver", "harness/host", "harness/link", "results/resultfile"}},
 	{"harness/runner", []string{"harness/scenario", "harness/driver", "harness/workload", "harness/measure", "harness/host", "results/resultfile"}},
 
-	// The systems compared. None knows another one.
-	{"compare/internal/...", []string{"harness/driver", "harness/host"}},
+	// The systems compared. None knows another one. What each tells of its settings
+	// is kept as it is in the result.
+	{"compare/internal/...", []string{"harness/driver", "harness/host", "results/resultfile"}},
 	// Its consumers of a group check what they are handed, each in a process of its
 	// own, and count what they ask of ZooKeeper.
-	{"compare/kafka", []string{"harness/driver", "harness/host", "harness/workload", "kafka/coord", "kafka/producer", "kafka/consumer", "kafka/client", "kafka/registry", "kafka/message"}},
+	{"compare/kafka", []string{"harness/driver", "harness/host", "harness/workload", "results/resultfile", "kafka/coord", "kafka/producer", "kafka/consumer", "kafka/client", "kafka/registry", "kafka/message"}},
 	// The raw limit stores no messages and makes those that it sends.
-	{"compare/rawlimit", []string{"harness/driver", "harness/host", "harness/workload"}},
-	{"compare/rabbitmq", []string{"harness/driver", "harness/host"}},
-	{"compare/activemq", []string{"harness/driver", "harness/host"}},
-	{"compare/nats", []string{"harness/driver", "harness/host"}},
+	{"compare/rawlimit", []string{"harness/driver", "harness/host", "harness/workload", "results/resultfile"}},
+	{"compare/rabbitmq", []string{"harness/driver", "harness/host", "results/resultfile"}},
+	{"compare/activemq", []string{"harness/driver", "harness/host", "results/resultfile"}},
+	{"compare/nats", []string{"harness/driver", "harness/host", "results/resultfile"}},
 
 	// What becomes of the results.
 	{"results/resultfile", nil},
