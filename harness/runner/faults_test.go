@@ -8,9 +8,10 @@ import (
 	"kafkalab/results/resultfile"
 )
 
-// Every fault is the outcome of its own system, with a reason, and what was
+// A server that stalls, dies, blocks, or lies about its count (fault B21), and
+// every other fault: it is the outcome of its own system, with a reason, and what was
 // measured of it is kept; the sound system beside it is measured all the same.
-func TestFaults(t *testing.T) {
+func TestB21WhatTheServerDoesNotHaveDoesNotCount(t *testing.T) {
 	const produce, consume = "send-x-1", "receive-x-1"
 	for _, c := range []struct {
 		fault            string
