@@ -286,18 +286,24 @@ func factionsOf(s resultfile.Scenario, row comparedRow) (all []faction) {
 	return all
 }
 
-// namesOf names the systems of a faction. Those of one short name of which no
-// other faction has any stand together under it.
+// namesOf names the systems of a faction: those of one short name together
+// under it if no other faction has any of them, else those of one line of a
+// figure under the line's name, else each by its own.
 func namesOf(s resultfile.Scenario, f faction) (names []string) {
+	whole := func(label string, of func(resultfile.System) string) bool {
+		return !slices.ContainsFunc(s.Systems, func(o resultfile.System) bool {
+			in := slices.ContainsFunc(f.systems, func(z resultfile.System) bool { return z.ID == o.ID })
+			return of(o) == label && !in && len(o.Contract) > 0
+		})
+	}
+	short := func(y resultfile.System) string { return shortLabel(lineLabel(y)) }
 	for _, y := range f.systems {
 		name := y.Label
-		short := shortLabel(y.Label)
-		whole := !slices.ContainsFunc(s.Systems, func(o resultfile.System) bool {
-			in := slices.ContainsFunc(f.systems, func(z resultfile.System) bool { return z.ID == o.ID })
-			return shortLabel(o.Label) == short && !in && len(o.Contract) > 0
-		})
-		if whole {
-			name = short
+		switch {
+		case whole(short(y), short):
+			name = short(y)
+		case whole(lineLabel(y), lineLabel):
+			name = lineLabel(y)
 		}
 		if !slices.Contains(names, name) {
 			names = append(names, name)

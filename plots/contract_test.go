@@ -25,6 +25,13 @@ func fair(label, driver, role string, rows ...string) resultfile.System {
 	return y
 }
 
+// inLine is a system of a line of a sweep.
+func inLine(series, label string, rows ...string) resultfile.System {
+	y := fair(label, "kafka", resultfile.RoleSystem, rows...)
+	y.Series = series
+	return y
+}
+
 func TestContractDifferences(t *testing.T) {
 	kafka1 := fair("Kafka, batch 1", "kafka", resultfile.RoleSystem)
 	kafka50 := fair("Kafka, batch 50", "kafka", resultfile.RoleSystem)
@@ -49,6 +56,9 @@ func TestContractDifferences(t *testing.T) {
 		"labels with settings in them": {
 			[]resultfile.System{kafka1, active, fair("RabbitMQ at its best (stream, confirms)", "rabbitmq", resultfile.RoleExtra, "flush=each"), fair("NATS", "nats", resultfile.RoleAlso)}, resultfile.Produce,
 			[]string{"RabbitMQ at its best flushes every message where the others leave flushing to the kernel."}},
+		"a line of a sweep is named once": {
+			[]resultfile.System{inLine("K, each", "K, each 10/s", "flush=each"), inLine("K, each", "K, each 99/s", "flush=each"), inLine("K, never", "K, never 10/s"), inLine("K, never", "K, never 99/s"), active}, resultfile.Produce,
+			[]string{"K, each flushes every message where K, never and ActiveMQ leave flushing to the kernel."}},
 		"two alike differ": {
 			[]resultfile.System{kafka1, active, fair("RabbitMQ", "rabbitmq", resultfile.RoleSystem), fair("A", "a", resultfile.RoleAlso, "flush=interval 1s, count 500"), fair("B", "b", resultfile.RoleAlso, "flush=interval 1s, count 500")}, resultfile.Produce,
 			[]string{"A and B flush every 1s or every 500 messages where the others leave flushing to the kernel."}},
