@@ -243,7 +243,8 @@ func TestDrawingsAreReadStrictly(t *testing.T) {
 	}
 }
 
-// Whatever stands in the files, reading ends with drawings or with an error.
+// Whatever stands in the files, reading ends with something that can be laid
+// out, or with an error.
 func FuzzDrawings(f *testing.F) {
 	small := inventedTopology()
 	small.Clusters, small.Mirrors = []Cluster{inventedCluster("a", 1, "g")}, nil
@@ -256,15 +257,19 @@ func FuzzDrawings(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(topology, l)
-	f.Fuzz(func(t *testing.T, topology, l []byte) {
+	f.Fuzz(func(t *testing.T, clusters, files []byte) {
 		dir := t.TempDir()
-		for name, data := range map[string][]byte{TopologyName: topology, LogName: l} {
+		for name, data := range map[string][]byte{TopologyName: clusters, LogName: files} {
 			if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := LiveDrawings(dir); err != nil && !strings.Contains(err.Error(), ".json") {
+		topology, l, err := ReadDrawings(dir)
+		switch {
+		case err != nil && !strings.Contains(err.Error(), ".json"):
 			t.Error(err)
+		case err == nil && len(pictures(topology, l)) == 0:
+			t.Error("nothing is drawn of it")
 		}
 	})
 }
