@@ -41,6 +41,9 @@ const (
 	// crashSurplus is how many times the messages of the scenario may be sent
 	// before the crash: a machine may be faster than was expected.
 	crashSurplus = 4
+	// crashAhead is how many seconds' worth of messages may be sent besides: what
+	// buffers take, a producer hands over in no time.
+	crashAhead = 4
 	// crashLeast is the least time until a crash, for runs that are too short to
 	// have a middle: something must have been sent.
 	crashLeast = 200 * time.Millisecond
@@ -62,10 +65,9 @@ func (p *Plan) crashSeconds(s scenario.Scenario, sys scenario.System) float64 {
 	return float64(atMost(p.Selection.MessagesOf(s, sys), sys.LongestRun(p.Selection.Cap), rate)) / float64(rate)
 }
 
-// crashMessages is how many messages are sent at most before the crash. In a
-// short run what buffers take counts for more: a second's worth is added.
+// crashMessages is how many messages are sent at most before the crash.
 func (p *Plan) crashMessages(s scenario.Scenario, sys scenario.System) int64 {
-	return crashSurplus*p.expectedMessages(s, sys) + sys.ExpectedRate
+	return crashSurplus * (p.expectedMessages(s, sys) + crashAhead*sys.ExpectedRate)
 }
 
 // crash sends until the server is killed. If something else ends it, that is
@@ -84,7 +86,7 @@ func (s *session) crash(ctx context.Context, t *trial) bool {
 	switch {
 	case t.failure != "" || t.result == nil || t.result.Failure != "":
 		return false
-	case !k.killed && t.result.Cut:
+	case t.result.Cut:
 		t.failure = fmt.Sprintf("all of %d messages were sent in %.3f s, before the broker was to be killed after %.3f s: state more messages, or the higher rate that this machine has",
 			t.result.Sent, t.result.ClientSeconds, k.after.Seconds())
 		return false
