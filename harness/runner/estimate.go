@@ -23,7 +23,7 @@ const (
 )
 
 // storedBytes is what the server of a group will keep on disk, with a tenth to
-// spare.
+// spare. What no disk holds is told as the largest number, never as a small one.
 func (p *Plan) storedBytes(g group) int64 {
 	s, sys := g.main.scenario, g.main.system
 	messages := p.expectedFill(g.main) + sys.WarmUp
@@ -34,7 +34,7 @@ func (p *Plan) storedBytes(g group) int64 {
 	default:
 		messages += p.expectedMessages(s, sys)
 	}
-	return messages * sys.StoredBytes * 11 / 10
+	return int64(min(float64(messages)*float64(sys.StoredBytes)*11/10, 1<<62))
 }
 
 // expectedMessages is how many messages a system will be sent at most: a

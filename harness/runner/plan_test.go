@@ -199,6 +199,18 @@ func TestEstimateOfFills(t *testing.T) {
 	check("capped in a run without a cap", 10+10, 40_000)
 }
 
+// The need of the largest run that can be asked for is not reckoned past the
+// end of a number, behind which it would seem to fit.
+func TestSpaceForTheMostMessages(t *testing.T) {
+	x := system("x", "none")
+	x.StoredBytes = 1 << 32
+	p := newPlan(t, scenario.MaxMessages, scenarioOf("large", resultfile.Produce, x))
+	p.Selection.Cap = 0
+	if err := p.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "ask for fewer messages") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestCheckFillOptions(t *testing.T) {
 	x := system("x", "none")
 	x.FillOptions = map[string]string{"fault": "fire"}

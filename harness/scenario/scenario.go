@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 	"time"
 
 	"kafkalab/harness/driver"
@@ -25,6 +26,12 @@ const (
 	DefaultMessages = 1_000_000
 	DefaultRepeat   = 3
 	DefaultCap      = 45 * time.Second
+	// MaxMessages, MaxRepeat, maxRate and maxStored bound what a run may be asked
+	// for, so that what is reckoned from it (time, disk space) stays a number.
+	MaxMessages = 1_000_000_000_000
+	MaxRepeat   = 1000
+	maxRate     = 1_000_000_000
+	maxStored   = 4 << 30 // of a message, for all its consumers
 )
 
 // The roles of a system in its figure.
@@ -181,8 +188,8 @@ func parse(name string, text []byte) (file, error) {
 	if f.Title == "" || f.Purpose == "" {
 		bad("title and purpose are wanted: they stand in the list and in the figures")
 	}
-	if f.Messages < 0 || f.Repeat < 0 {
-		bad("messages = %d, repeat = %d: neither may be negative", f.Messages, f.Repeat)
+	if f.Messages < 0 || f.Messages > MaxMessages || f.Repeat < 0 || f.Repeat > MaxRepeat {
+		bad("messages = %d, repeat = %d: neither may be negative, nor more than %d and %d", f.Messages, f.Repeat, int64(MaxMessages), MaxRepeat)
 	}
 	if _, err := parseCap(f.Cap); err != nil {
 		bad("%v", err)
@@ -216,6 +223,9 @@ func (f *file) check(name string) []error {
 	}
 	if len(f.Queue) > MaxQueueBytes || !nameRule.MatchString(f.Queue) {
 		bad("queue = %q: at most %d small letters and digits are wanted, since every request carries the name", f.Queue, MaxQueueBytes)
+	}
+	if strings.HasPrefix(f.Queue, "warm") {
+		bad("queue = %q: warm-ups go through queues whose names begin so", f.Queue)
 	}
 	if f.Limit == "" {
 		bad("limit is wanted: what the hardware allows, with its arithmetic")
@@ -276,11 +286,11 @@ func (row *systemRow) check(work resultfile.Work) []error {
 	} else if row.Cap == "none" {
 		bad("cap = \"none\": a system's own cap can only shorten that of the run; leave it out")
 	}
-	if row.WarmUp < 0 {
-		bad("warm_up = %d: 0 or more is wanted", row.WarmUp)
+	if row.WarmUp < 0 || row.WarmUp > MaxMessages {
+		bad("warm_up = %d: 0 or more is wanted, up to %d", row.WarmUp, int64(MaxMessages))
 	}
-	if row.ExpectedRate <= 0 || row.StoredBytes <= 0 {
-		bad("expected_rate = %d, stored_bytes = %d: both are wanted, to tell beforehand what time and disk space a run takes", row.ExpectedRate, row.StoredBytes)
+	if row.ExpectedRate <= 0 || row.StoredBytes <= 0 || row.ExpectedRate > maxRate || row.StoredBytes > maxStored {
+		bad("expected_rate = %d, stored_bytes = %d: both are wanted, up to %d and %d, to tell beforehand what time and disk space a run takes", row.ExpectedRate, row.StoredBytes, maxRate, int64(maxStored))
 	}
 	if work != resultfile.Consume && row.Backlog != "" {
 		bad("backlog = %q: only work = %q has a backlog", row.Backlog, resultfile.Consume)

@@ -192,6 +192,9 @@ func (row *systemRow) checkAmounts(f *file) []error {
 		} else if a.bytes > 0 {
 			*a.messages = max(a.bytes/payload, 1)
 		}
+		if *a.messages > MaxMessages {
+			bad("%s = %d, messages = %d: no more than %d messages can be asked for", a.name, a.bytes, *a.messages, int64(MaxMessages))
+		}
 	}
 	work := resultfile.Work(f.Work)
 	if row.FillMessages > 0 && (f.BacklogOf != "" || work != resultfile.Consume && work != resultfile.Produce) {
@@ -203,7 +206,13 @@ func (row *systemRow) checkAmounts(f *file) []error {
 	if row.Consumers > 1 && (f.BacklogOf != "" || work != resultfile.Consume && work != resultfile.Rebalance) {
 		bad("consumers = %d: several consume a backlog that is made for them, or are a group that rebalances, nothing else", row.Consumers)
 	}
-	if !(row.Rate >= 0 && row.Rate <= 1e9) || (row.Rate > 0) != (work == resultfile.Stream) {
+	if work == resultfile.Rebalance && row.Consumers < 2 {
+		bad("consumers = %d: a group of at least 2 is wanted, which come and go", row.Consumers)
+	}
+	if math.IsNaN(row.X) || math.IsInf(row.X, 0) || f.Axis != nil && f.Axis.Log && row.X < 0 {
+		bad("x = %v: a number is wanted, and none below 0 on a logarithmic axis", row.X)
+	}
+	if !(row.Rate >= 0 && row.Rate <= maxRate) || (row.Rate > 0) != (work == resultfile.Stream) {
 		bad("rate = %v: a planned rate in messages a second belongs to every system of work = %q, and to no other work", row.Rate, resultfile.Stream)
 	}
 	if work == resultfile.Stream && row.Messages == 0 {
@@ -252,7 +261,8 @@ func (sel Selection) scaled(s Scenario, messages int64) int64 {
 	if sel.Messages == s.BaseMessages || s.BaseMessages == 0 {
 		return messages
 	}
-	return max(1, int64(math.Round(float64(messages)*float64(sel.Messages)/float64(s.BaseMessages))))
+	n := math.Round(float64(messages) * float64(sel.Messages) / float64(s.BaseMessages))
+	return int64(min(max(n, 1), MaxMessages))
 }
 
 // PayloadOf is the size of a system's payloads, in bytes.

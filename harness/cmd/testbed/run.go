@@ -86,10 +86,10 @@ Examples:
 func (f *runFlags) check() error {
 	given := f.set.Changed
 	switch {
-	case given("messages") && f.messages <= 0:
-		return usagef("--messages %d: more than 0 is wanted", f.messages)
-	case given("repeat") && f.repeat <= 0:
-		return usagef("--repeat %d: more than 0 is wanted", f.repeat)
+	case given("messages") && (f.messages <= 0 || f.messages > scenario.MaxMessages):
+		return usagef("--messages %d: more than 0 is wanted, up to %d", f.messages, int64(scenario.MaxMessages))
+	case given("repeat") && (f.repeat <= 0 || f.repeat > scenario.MaxRepeat):
+		return usagef("--repeat %d: more than 0 is wanted, up to %d", f.repeat, scenario.MaxRepeat)
 	case f.look < leastLook:
 		return usagef("--look-time %v: at least %v is wanted", f.look, leastLook)
 	case given("resume") && given("out"):

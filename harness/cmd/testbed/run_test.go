@@ -319,6 +319,8 @@ func TestRunRefuses(t *testing.T) {
 		{[]string{"--messages", "0"}, 2, "--messages 0"},
 		{[]string{"--messages", "many"}, 2, "many"},
 		{[]string{"--repeat", "-1"}, 2, "--repeat -1"},
+		{[]string{"--repeat", "2000000000"}, 2, "up to 1000"},
+		{[]string{"--messages", "4611686018427387904"}, 2, "up to 1000000000000"},
 		{[]string{"--cap", "soon"}, 2, `--cap = "soon"`},
 		{[]string{"--cap", ""}, 2, `--cap = ""`},
 		{[]string{"--out", "x", "--resume", "y"}, 2, "exclude each other"},
