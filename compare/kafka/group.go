@@ -80,6 +80,7 @@ type groupRun struct {
 	killed     map[int]bool // by the number of the consumer
 	members    []*memberProcess
 	numbers    int // given so far
+	traffic    *traffic
 	result     driver.RebalanceResult
 }
 
@@ -100,6 +101,7 @@ func (g *groupRun) run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("starting the producer: %w", err)
 	}
+	g.traffic = t
 	err = g.steps(ctx)
 	ending, cancel := context.WithTimeout(ctx, g.plan.Stall)
 	defer cancel()
@@ -164,6 +166,7 @@ func (g *groupRun) steps(ctx context.Context) error {
 	if since := g.opts.cluster.commitInterval; !sleep(ctx, since/4+time.Duration(g.rng.Int64N(int64(since)/2))) {
 		return context.Cause(ctx)
 	}
+	g.result.Exhausted = g.traffic.sent.Load() >= g.plan.Messages
 	if err := g.kill(ctx, g.rng.IntN(len(g.members))); err != nil {
 		return err
 	}

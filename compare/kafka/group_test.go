@@ -70,6 +70,9 @@ func TestRebalance(t *testing.T) {
 					t.Errorf("change %d: %v s, %d tries", i, seconds, r.Tries[i])
 				}
 			}
+			if r.Exhausted {
+				t.Error("nothing was sent any more when a consumer was killed")
+			}
 			if r.KillSettles[0] < 0.1 {
 				t.Errorf("the killed one's session had ended after %v s", r.KillSettles[0])
 			}

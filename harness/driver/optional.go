@@ -150,6 +150,10 @@ type RebalanceResult struct {
 	RepeatsClean   int64   `json:"repeats_clean"`
 	RepeatsUnclean int64   `json:"repeats_unclean"`
 	Uncommitted    int64   `json:"uncommitted"`
+	// Exhausted says that all messages had been sent before a consumer was
+	// killed: that nothing came twice after it then says nothing.
+	Exhausted bool `json:"exhausted"`
+
 	Seconds        float64 `json:"seconds"` // of the whole plan
 }
 

@@ -69,7 +69,11 @@ func (r *run) decideRebalance(t *trial) {
 		t.measure("quiet_commits_per_second", float64(g.QuietCommits)/g.QuietSeconds)
 		t.measure("quiet_proofs_per_second", float64(g.QuietProofs)/g.QuietSeconds)
 	}
-	if at.Outcome == resultfile.Valid {
+	switch {
+	case at.Outcome != resultfile.Valid:
+	case g.Exhausted:
+		at.Notes = append(at.Notes, fmt.Sprintf("all of %d messages were sent before a consumer was killed: what comes twice was not found out; state more messages", g.Sent))
+	default:
 		t.measure("repeats_clean", float64(g.RepeatsClean))
 		t.measure("repeats_unclean", float64(g.RepeatsUnclean))
 		t.measure("repeats_bound", float64(g.Uncommitted))

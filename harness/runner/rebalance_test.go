@@ -35,6 +35,8 @@ func (gatherer) Rebalance(_ context.Context, _ driver.Target, o driver.Options, 
 	switch o["outcome"] {
 	case "lost":
 		r.Lost = 3
+	case "exhausted":
+		r.RepeatsUnclean, r.Uncommitted, r.Exhausted = 0, 0, true
 	case "error":
 		return r, errors.New("consumer 2 does not come up")
 	}
@@ -46,7 +48,7 @@ func (gatherer) Rebalance(_ context.Context, _ driver.Target, o driver.Options, 
 
 func TestRebalance(t *testing.T) {
 	s := scenario.Scenario{Name: "groups", Title: "groups", Purpose: "groups", Work: resultfile.Rebalance, PayloadBytes: 200, Queue: "bench", Limit: "none"}
-	for _, outcome := range []string{"good", "lost", "error"} {
+	for _, outcome := range []string{"good", "exhausted", "lost", "error"} {
 		s.Systems = append(s.Systems, scenario.System{ID: outcome, Label: outcome, Driver: "gatherer", Role: scenario.RoleSystem,
 			Options: driver.Options{"outcome": outcome}, ExpectedRate: 1000, StoredBytes: 209, Consumers: 4})
 	}
@@ -69,6 +71,11 @@ func TestRebalance(t *testing.T) {
 		if got, ok := good.Measures[name]; !ok || got != want {
 			t.Errorf("%s = %v (%v), want %v", name, got, ok, want)
 		}
+	}
+	// Where nothing was sent any more, nothing can have come twice.
+	exhausted := attemptOf(t, r, "groups-exhausted-1")
+	if _, ok := exhausted.Measures["repeats_unclean"]; ok || exhausted.Outcome != resultfile.Valid || !strings.Contains(strings.Join(exhausted.Notes, "\n"), "before a consumer was killed") {
+		t.Errorf("%+v", exhausted)
 	}
 	for id, want := range map[string]struct {
 		outcome resultfile.Outcome
