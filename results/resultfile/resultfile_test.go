@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -369,5 +370,16 @@ func TestVersion1IsRead(t *testing.T) {
 	want := []Sample{{Seconds: 0.5, Host: "broker", CPUSeconds: 1, ProcessSeconds: 2, NetRxBytes: 3, NetTxBytes: 4, DiskReadBytes: 5, DiskWriteBytes: 6, MemoryFree: 7, RunQueue: 8}}
 	if got := r.Samples(a.ID); !reflect.DeepEqual(got, want) || r.Run.Schema != SchemaVersion {
 		t.Errorf("schema %d, samples %+v", r.Run.Schema, got)
+	}
+}
+
+// A pipe in the place of a file is refused at once: nobody ever writes to it.
+func TestAPipeIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, "run.json"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("error %v", err)
 	}
 }
