@@ -171,11 +171,21 @@ func runRun(ctx context.Context, args []string, std stdio) (err error) {
 	if err := tellPlan(plan, std); err != nil || f.planOnly {
 		return err
 	}
+	release, err := holdHere(tb)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
 	client, broker, closeHosts, err := openHosts(ctx, tb)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeHosts()) }()
+	releaseThere, err := holdThere(ctx, tb, broker)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, releaseThere()) }()
 	plan.Client, plan.Broker = client, broker
 	held, err := limitBrokers(ctx, tb, &plan, std)
 	if err != nil {

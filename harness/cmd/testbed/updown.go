@@ -25,7 +25,7 @@ func downCommand() command {
 // cleanUpWait bounds what is done after an interruption.
 const cleanUpWait = 8 * time.Second
 
-func runUp(ctx context.Context, args []string, std stdio) error {
+func runUp(ctx context.Context, args []string, std stdio) (err error) {
 	flags := pflag.NewFlagSet("up", pflag.ContinueOnError)
 	flags.SetOutput(std.Out)
 	file := testbedFlag(flags)
@@ -71,6 +71,11 @@ Examples:
 			return usageError{err}
 		}
 	}
+	release, err := holdHere(tb)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
 	if tb.Kind != host.Namespace {
 		return measureLink(ctx, tb, std)
 	}
@@ -142,6 +147,11 @@ func measureLink(ctx context.Context, tb scenario.Testbed, std stdio) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, closeHost(ctx, broker)) }()
+	release, err := holdThere(ctx, tb, broker)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
 	return link.Measure(ctx, client, broker, tb.Link.RateMbps, std.Out)
 }
 
@@ -151,7 +161,7 @@ func closeHost(ctx context.Context, h host.Host) error {
 	return h.Close(cctx)
 }
 
-func runDown(ctx context.Context, args []string, std stdio) error {
+func runDown(ctx context.Context, args []string, std stdio) (err error) {
 	flags := pflag.NewFlagSet("down", pflag.ContinueOnError)
 	flags.SetOutput(std.Out)
 	file := testbedFlag(flags)
@@ -177,6 +187,11 @@ Example:
 	if tb.Kind != host.Namespace {
 		return nil
 	}
+	release, err := holdHere(tb)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
 	// Often called after Ctrl-C, and a second one must not leave half of it.
 	dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpWait)
 	defer cancel()
