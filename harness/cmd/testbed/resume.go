@@ -66,6 +66,24 @@ func (f *runFlags) takeFrom(dir string) (*resultfile.Run, error) {
 	return run, nil
 }
 
+// sameTestbed refuses a testbed that cannot be the one of the run to go on
+// with, as far as its file says so. The hosts themselves are looked at later.
+func sameTestbed(dir string, was resultfile.Run, tb scenario.Testbed) error {
+	if was.Testbed.Kind != string(tb.Kind) {
+		return fmt.Errorf("%s cannot be gone on with: its testbed was of kind %q, and this one is of kind %q: name the file of its testbed with --testbed", dir, was.Testbed.Kind, tb.Kind)
+	}
+	for _, pair := range []struct{ what, was, now string }{
+		{"client host", was.Testbed.ClientHost.Name, tb.ClientHost.Name},
+		{"broker host", was.Testbed.BrokerHost.Name, tb.BrokerHost.Name},
+		{"link", was.Testbed.LinkNote, tb.LinkNote()},
+	} {
+		if pair.was != pair.now {
+			return fmt.Errorf("%s cannot be gone on with: the %s was %q and is %q: name the file of its testbed with --testbed", dir, pair.what, pair.was, pair.now)
+		}
+	}
+	return nil
+}
+
 func differs(name string, asked, was any) error {
 	return fmt.Errorf("--%s %v: the run to go on with has %v; leave the flag out, or start a new run", name, asked, was)
 }

@@ -151,6 +151,11 @@ func runRun(ctx context.Context, args []string, std stdio) (err error) {
 		fmt.Fprintf(std.Err, "Every attempt of %s is valid: nothing is left to be measured.\n", f.resume)
 		return f.conclude(f.resume, std)
 	}
+	if earlier != nil {
+		if err := sameTestbed(f.resume, *earlier, tb); err != nil {
+			return err
+		}
+	}
 	if earlier == nil && !f.planOnly {
 		if err := takesFiles(f.out); err != nil {
 			return err

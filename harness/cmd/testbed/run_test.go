@@ -182,6 +182,9 @@ func TestInterruptAndResume(t *testing.T) {
 			t.Errorf("%v: exit status %d, %s", c.args, got.status, got.err)
 		}
 	}
+	if got := callTestbed(t, bin, "run", "--resume", r.Dir); got.status != 1 || !strings.Contains(got.err, `was of kind "local", and this one is of kind "netns"`) || strings.Contains(got.err, "goodput") {
+		t.Errorf("without the testbed's file: exit status %d, %s", got.status, got.err)
+	}
 	if got := callTestbed(t, bin, "run", "--testbed", localTestbedNamed(t, "elsewhere"), "--resume", r.Dir); got.status != 1 || !strings.Contains(got.err, `the client host was "client" and is "elsewhere"`) {
 		t.Errorf("another testbed: exit status %d, %s", got.status, got.err)
 	}
