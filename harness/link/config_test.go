@@ -3,6 +3,8 @@ package link
 import (
 	"strings"
 	"testing"
+
+	"kafkalab/harness/host"
 )
 
 func TestDefaultIsGood(t *testing.T) {
@@ -62,14 +64,26 @@ func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		mbps float64
 		rate int
+		kind host.Kind
 		want string
 	}{
-		{941, 1000, ""}, {895, 1000, ""}, {988, 1000, ""}, {3, 0, ""},
-		{890, 1000, "890"}, {993, 1000, "does not go over the declared link"}, {0, 1000, "other load"},
+		{941, 1000, host.Namespace, ""}, {895, 1000, host.SSH, ""}, {988, 1000, host.SSH, ""}, {3, 0, host.SSH, ""},
+		{890, 1000, host.SSH, "890"}, {993, 1000, host.SSH, "does not go over that network"}, {0, 1000, host.SSH, "other load"},
+		{938, 10_000, host.SSH, `put rate = "1000mbit" into [link]`}, {9400, 1000, host.SSH, `put rate = "10000mbit" into [link]`},
+		{993, 1000, host.Namespace, "does not go over the emulated link"}, {747, 1000, host.Namespace, "both ends are this machine, which is too busy"},
 	} {
-		err := judge(c.mbps, c.rate)
+		err := judge(c.mbps, c.rate, c.kind)
 		if (c.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v at %d: %v, want %q", c.mbps, c.rate, err, c.want)
+		}
+	}
+	for _, c := range []struct {
+		mbps float64
+		kind host.Kind
+		want int
+	}{{747, host.Namespace, emulatedTries}, {100, host.Namespace, measureTries}, {1200, host.Namespace, measureTries}, {747, host.SSH, measureTries}} {
+		if got := tries(c.mbps, 1000, c.kind); got != c.want {
+			t.Errorf("%v on %s: %d tries, want %d", c.mbps, c.kind, got, c.want)
 		}
 	}
 }
