@@ -29,7 +29,7 @@ seed_flag    := $(if $(SEED),--seed $(SEED))
 # Those that read requests, responses and segments.
 long_fuzz    := FuzzRequests|FuzzDecoders|FuzzScanner|FuzzLastSegment|FuzzClosedSegment
 
-.PHONY: help build setup test race lint fuzz corpus torture bench smoke smoke-all figures compare paper clean
+.PHONY: help build planned setup test race lint fuzz corpus torture bench smoke smoke-all figures compare paper clean
 
 help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS="$$(printf '\t')" read -r t d; do printf '  make %-10s %s\n' "$$t" "$$d"; done
@@ -102,7 +102,11 @@ torture: setup build ## kill a broker 1000 times, cut its power 300 times, 10 GB
 	@echo '== consumer groups in a storm, $(STORMS) times on each kind of ZooKeeper'
 	$(call torture_test,^TestChaos$$,./kafka/kafkatest/chaos,KAFKALAB_CHAOS_RUNS=$(STORMS) KAFKALAB_CHAOS=$(STORMTIME))
 
-bench: setup build ## the paper's experiments: figures 4 and 5, a table of ratios (as root, on a quiet machine; up to 33 minutes)
+# What is misspelt is said before anything is installed, made or measured.
+planned: build
+	@./bin/testbed run $(testbed_flag) $(raid_flag) $(scenario_flags) $(system_flags) $(seed_flag) $(size_flags) --plan >/dev/null
+
+bench: build planned setup ## the paper's experiments: figures 4 and 5, a table of ratios (as root, on a quiet machine; up to 33 minutes)
 	@trap './bin/testbed down $(testbed_flag)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
 	./bin/testbed up $(testbed_flag) $(raid_flag) && \
 	./bin/testbed run $(testbed_flag) $(raid_flag) $(scenario_flags) $(system_flags) $(seed_flag) $(size_flags) --out $(OUT) --figures
