@@ -83,6 +83,9 @@ window.onload = () => {
       labels: [...d.querySelectorAll("figure figcaption .label")].map(e => e.getBoundingClientRect().width),
       background: getComputedStyle(d.body).backgroundColor,
       wide: [...d.querySelectorAll("table")].filter(e => e.getBoundingClientRect().width > d.documentElement.clientWidth + 1).map(e => (e.className + ": " + e.textContent).trim().substring(0, 200)),
+      hidden: [...d.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth + 1 && e.querySelector("table")).map(e => e.textContent.trim().substring(0, 200)),
+      unsaid: [...d.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth + 1 && f.contentWindow.getComputedStyle(e, "::before").display == "none").map(e => e.textContent.trim().substring(0, 200)),
+      letters: Math.min(...[...d.querySelectorAll("th, td")].map(e => parseFloat(getComputedStyle(e).fontSize))),
       cut: [...d.querySelectorAll("figure svg text")].filter(e => e.getBoundingClientRect().right > e.closest("svg").getBoundingClientRect().right + 1).map(e => e.textContent),
     };
   });
@@ -99,14 +102,17 @@ type measured struct {
 	Labels     []float64
 	Background string
 	Wide       []string // tables that are wider than the page
+	Hidden     []string // tables that must be scrolled to be seen whole
+	Unsaid     []string // what must be scrolled and does not say so
+	Letters    float64  // of the smallest in tables, pixels
 	Cut        []string
 }
 
 var probed = regexp.MustCompile(`(?s)<pre id="result">(.*?)</pre>`)
 
 // TestReportInABrowser: no message on the console, every figure is there to be
-// seen, and the page is not wider than a phone, a screen or a printed page, in light and
-// in dark.
+// seen, the page is not wider than a phone, a screen or a printed page, what must
+// be scrolled says so, and printed tables can be read, in light and in dark.
 func TestReportInABrowser(t *testing.T) {
 	b := findBrowser(t)
 	dir := t.TempDir()
@@ -149,6 +155,13 @@ func TestReportInABrowser(t *testing.T) {
 			if wide := views[2].Wide; len(wide) > 0 {
 				t.Errorf("tables do not fit a printed page: %q", wide)
 			}
+			if hidden := views[1].Hidden; len(hidden) > 0 {
+				t.Errorf("tables do not fit a screen of 1280 pixels: %q", hidden)
+			}
+			const sevenPoints = 7 * 96 / 72.0
+			if letters := views[2].Letters; letters < sevenPoints-0.01 {
+				t.Errorf("letters of printed tables are %v pixels high, want %v", letters, sevenPoints)
+			}
 			for i, v := range views {
 				checkView(t, v, wanted, emulated)
 				if i < 2 && v.Background != c.background {
@@ -177,6 +190,9 @@ func checkView(t *testing.T, v measured, figures, labels int) {
 			t.Errorf("at %v pixels a label is %v wide", v.Width, width)
 		}
 	}
+	if len(v.Unsaid) > 0 {
+		t.Errorf("at %v pixels nothing says that there is more at the side: %q", v.Width, v.Unsaid)
+	}
 	if len(v.Cut) > 0 {
 		t.Errorf("at %v pixels words of figures are cut off: %q", v.Width, v.Cut)
 	}
@@ -191,7 +207,7 @@ func TestReportOpensAsAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	dom, console := b.open(t, "file://"+filepath.Join(dir, HTMLName))
-	if len(console) > 0 || !strings.Contains(dom, "The claims of the paper") {
+	if len(console) > 0 || !strings.Contains(dom, "What one run measured") {
 		t.Errorf("console %q, page of %d bytes", console, len(dom))
 	}
 	loud := filepath.Join(dir, "loud.html")

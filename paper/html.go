@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"html/template"
 	"strings"
+	"unicode/utf8"
 
 	"kafkalab/plots"
 )
@@ -20,10 +21,12 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 		svg, err := inlineSVG(svg)
 		return template.HTML(svg), err
 	},
-	"numbers": numbersTable,
-	"words":   wordsTable,
-	"folded":  folded,
-	"anchor":  func(v Verdict) string { return strings.ReplaceAll(string(v), " ", "-") },
+	"list":     func(r *Report, claims []Judged) claimList { return claimList{r, claims} },
+	"numbers":  numbersTable,
+	"words":    wordsTable,
+	"attempts": attemptsTable,
+	"folded":   folded,
+	"anchor":   func(v Verdict) string { return strings.ReplaceAll(string(v), " ", "-") },
 }).Parse(pageText))
 
 // HTML makes the report a page that needs no other file, no network and no
@@ -52,51 +55,81 @@ func withoutTitle(page string) string {
 	return page
 }
 
+// claimList is some of a report's claims, for a part of the page.
+type claimList struct {
+	Report *Report
+	Claims []Judged
+}
+
 // laidOut is a table as the page shows it.
 type laidOut struct {
 	Head []cell
 	Rows [][]cell
-	// Class is "words" for columns that hold more than a few words each,
-	// "attempts" for the many columns of the attempts, else "".
+	// Class is "words" for columns that hold more than a few words each, else "".
 	Class string
 }
 
 type cell struct {
 	Text, Link string
 	Left       bool
+	Long       bool // more than a number and its range: may be broken into lines
 }
+
+// longNumber is how many characters a number has at most, its range included.
+const longNumber = 28
+
+// How many columns stand side by side, the first one counted: as many as fit a
+// screen, and a printed page in letters that can be read.
+const (
+	mostNumbers = 8
+	mostWords   = 6
+)
 
 // numbersTable lays out a table whose numbers all come from one folder: each
 // leads there.
-func numbersTable(t *plots.Table, link string) laidOut {
-	out := layOut(t, func(_ []string, column int) string {
+func numbersTable(t *plots.Table, link string) []laidOut {
+	return apart(layOut(t, func(_ []string, column int) string {
 		if t.IsLeft(column) {
 			return ""
 		}
 		return link
-	})
-	if len(t.Head) > mostPrinted {
-		out.Class = "wide"
-	}
-	return out
+	}), mostNumbers)
 }
 
-// mostPrinted is how many columns of numbers fit a printed page in letters of
-// the usual size.
-const mostPrinted = 7
-
-// wordsTable lays out a table of words, or of attempts, whose IDs in the first
-// column lead to their points.
-func wordsTable(t *plots.Table, p RunPart, attempts bool) laidOut {
-	out := layOut(t, func(row []string, column int) string {
-		if name := "points/" + row[0] + ".csv"; attempts && column == 0 && p.hasFile(name) {
+// attemptsTable lays out a table of attempts, whose IDs in the first column
+// lead to their points.
+func attemptsTable(t *plots.Table, p RunPart) []laidOut {
+	return apart(layOut(t, func(row []string, column int) string {
+		if name := "points/" + row[0] + ".csv"; column == 0 && p.hasFile(name) {
 			return p.Link + name
 		}
 		return ""
-	})
+	}), mostNumbers)
+}
+
+// wordsTable lays out a table of words.
+func wordsTable(t *plots.Table) []laidOut {
+	out := layOut(t, func([]string, int) string { return "" })
 	out.Class = "words"
-	if attempts {
-		out.Class = "attempts"
+	return apart(out, mostWords)
+}
+
+// apart makes several tables of one that is too wide, one below the other. Each
+// begins with the first column, which says what a row is of. most is at least 2.
+func apart(t laidOut, most int) []laidOut {
+	columns := len(t.Head) - 1
+	if columns < most {
+		return []laidOut{t}
+	}
+	parts := (columns + most - 2) / (most - 1)
+	out := make([]laidOut, parts)
+	for i := range out {
+		from, to := 1+i*columns/parts, 1+(i+1)*columns/parts
+		some := func(row []cell) []cell { return append([]cell{row[0]}, row[from:to]...) }
+		out[i] = laidOut{Head: some(t.Head), Class: t.Class}
+		for _, row := range t.Rows {
+			out[i].Rows = append(out[i].Rows, some(row))
+		}
 	}
 	return out
 }
@@ -109,7 +142,7 @@ func layOut(t *plots.Table, link func(row []string, column int) string) laidOut 
 	for _, row := range t.Rows {
 		cells := make([]cell, len(row))
 		for i, text := range row {
-			cells[i] = cell{Text: text, Link: link(row, i), Left: t.IsLeft(i)}
+			cells[i] = cell{Text: text, Link: link(row, i), Left: t.IsLeft(i), Long: utf8.RuneCountInString(text) > longNumber}
 		}
 		out.Rows = append(out.Rows, cells)
 	}

@@ -12,17 +12,12 @@ import (
 // files that "testbed plot" writes beside the results.
 func (r *Report) Markdown() ([]byte, error) {
 	m := &page{report: r}
-	m.head()
-	for _, c := range r.Claims {
-		m.claim(c)
+	order := []func() error{m.claimsFirst, m.beside, m.runs}
+	if r.Alone() {
+		order = []func() error{m.aloneHead, m.runs, m.beside, m.aloneClaims}
 	}
-	m.views()
-	m.arrays()
-	for _, d := range r.Drawn {
-		m.drawn(d)
-	}
-	for _, p := range r.Runs {
-		if err := m.run(p); err != nil {
+	for _, part := range order {
+		if err := part(); err != nil {
 			return nil, err
 		}
 	}
@@ -49,23 +44,57 @@ type page struct {
 
 func (m *page) line(format string, args ...any) { fmt.Fprintf(&m.b, format+"\n", args...) }
 
-func (m *page) head() {
+// claimsFirst writes the head of a report of several runs, and all claims.
+func (m *page) claimsFirst() error {
 	m.line("# The claims of the paper, and what was measured\n")
 	m.line("Kreps, Narkhede, Rao: *Kafka: a Distributed Messaging System for Log Processing* (NetDB'11, June 2011), repeated with kafkalab. Of %d claims: %s.\n", len(m.report.Claims), m.report.Counts())
 	m.line("## Claims\n")
+	m.claimTable(m.report.Claims)
+	m.line("%s\n\n%s\n", plots.Escape(method), plots.Escape(emulatedNote))
+	if len(m.report.Unmeasured) > 0 {
+		m.line("Scenarios of which there is no run here: %s.\n", strings.Join(m.report.Unmeasured, ", "))
+	}
+	m.line("## Numbers\n")
+	m.claims(m.report.Claims)
+	return nil
+}
+
+// claimTable is a row for each claim, with its verdict.
+func (m *page) claimTable(claims []Judged) {
 	m.line("| claim | statement, in our words | measured | verdict |\n|---|---|---|---|")
-	for _, c := range m.report.Claims {
+	for _, c := range claims {
 		remark := ""
 		if c.Remark() != "" {
 			remark = ", " + c.Remark()
 		}
 		m.line("| [%s](#%s) | %s (%s) | %s | **%s**%s |", c.ID, strings.ToLower(c.ID), plots.Escape(c.Statement), c.where(), m.numbers(c), c.Verdict, remark)
 	}
-	m.line("\n%s\n\n%s", plots.Escape(method), plots.Escape(emulatedNote))
-	if len(m.report.Unmeasured) > 0 {
-		m.line("\nScenarios of which there is no run here: %s.", strings.Join(m.report.Unmeasured, ", "))
+	m.line("")
+}
+
+func (m *page) claims(claims []Judged) {
+	for _, c := range claims {
+		m.claim(c)
 	}
-	m.line("\n## Numbers\n")
+}
+
+// beside writes what stands beside claims and runs.
+func (m *page) beside() error {
+	m.views()
+	m.arrays()
+	for _, d := range m.report.Drawn {
+		m.drawn(d)
+	}
+	return nil
+}
+
+func (m *page) runs() error {
+	for _, p := range m.report.Runs {
+		if err := m.run(p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (m *page) numbers(c Judged) string {
@@ -157,8 +186,7 @@ func (m *page) run(p RunPart) error {
 		label = " (" + p.Label + ")"
 	}
 	m.line("## Run %s%s\n", plots.Escape(p.Run.Name), label)
-	m.line("%s. All numbers of this part come from [its result folder](%s). %s\n\n%s\n\n%s\n", plots.Escape(p.Line), p.Link, plots.Escape(p.State()), plots.Escape(p.Hosts), plots.Escape(p.Origin()))
-	m.line("%s\n", plots.Escape(p.Around))
+	m.line("%s. All numbers of this part come from [its result folder](%s). %s\n\n%s\n", plots.Escape(p.Line), p.Link, plots.Escape(p.State()), plots.Escape(p.Hosts))
 	if len(p.Faults) > 0 {
 		m.line("Files that could not be read; their attempts do not count:\n")
 		for _, fault := range p.Faults {
@@ -195,7 +223,8 @@ func (m *page) run(p RunPart) error {
 			}
 		}
 	}
-	return m.table("### Hosts", p.HostFact, linkNote(p))
+	m.line("### Hosts and conditions\n\n%s\n", plots.Escape(p.Origin()))
+	return m.table(plots.Escape(p.Around), p.HostFact, linkNote(p))
 }
 
 // figure shows the file of a figure, if there is one.

@@ -111,14 +111,25 @@ func (n *node) withHeading(t testing.TB, words string) *node {
 	return nil
 }
 
-// tables returns the rows of the table behind the heading, the head first.
+// tables returns the rows of the table behind the heading, the head first; of a
+// table in several parts with their columns side by side again.
 func (n *node) tables(t testing.TB, heading string) [][]string {
 	t.Helper()
 	for i, c := range n.children {
 		if c.name == "h4" && c.text() == heading && i+1 < len(n.children) {
 			var rows [][]string
-			for _, tr := range n.children[i+1].all("tr") {
-				rows = append(rows, append(tr.texts("th"), tr.texts("td")...))
+			for part, table := range n.children[i+1].all("table") {
+				for j, tr := range table.all("tr") {
+					cells := append(tr.texts("th"), tr.texts("td")...)
+					switch {
+					case part == 0:
+						rows = append(rows, cells)
+					case rows[j][0] != cells[0]:
+						t.Fatalf("%s: row %d of part %d is of %q, and not of %q", heading, j, part, cells[0], rows[j][0])
+					default:
+						rows[j] = append(rows[j], cells[1:]...)
+					}
+				}
 			}
 			return rows
 		}

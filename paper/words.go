@@ -104,9 +104,12 @@ func (j Judged) Numbers() []Short {
 }
 
 // Remark says what weakens a verdict: that too few repetitions stand behind a
-// number of it.
+// number of it, or that there are numbers and they were passed over.
 func (j Judged) Remark() string {
 	for _, k := range j.Checks {
+		if j.Verdict == NotMeasured && len(k.Passed) > 0 && !k.Beside {
+			return "passed over, since " + k.Passed[len(k.Passed)-1].Why
+		}
 		if f := k.First(); f != nil && !f.Interval && !k.Beside {
 			return "fewer than six repetitions"
 		}
@@ -150,11 +153,13 @@ func (k JudgedCheck) Differs(f Finding) string {
 
 // Counts says how many claims have each verdict, in the order of a summary;
 // verdicts that none has are left out.
-func (r *Report) Counts() string {
+func (r *Report) Counts() string { return counts(r.Claims) }
+
+func counts(claims []Judged) string {
 	var parts []string
 	for _, v := range verdicts {
 		n := 0
-		for _, c := range r.Claims {
+		for _, c := range claims {
 			if c.Verdict == v {
 				n++
 			}
