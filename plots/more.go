@@ -48,7 +48,7 @@ func moreTables(r *resultfile.Result, s resultfile.Scenario) []NamedTable {
 	for _, c := range comparisonsOf(s) {
 		add(NamedTable{Title: c.title, Table: c.table(r, s), Note: comparisonNote})
 	}
-	add(NamedTable{Title: "Latency", Table: latencyTable(r, s), Note: "From the planned send time, but for the last column of times; medians over the repetitions."})
+	add(NamedTable{Title: "Latency", Table: latencyTable(r, s), Note: "From the planned send time, but for the last column of times; medians over the repetitions. " + percentilesNote})
 	add(NamedTable{Title: "What became of the messages", Table: countsTable(r, s),
 		Note: "Over all attempts, valid or not. Gap: what the client handed over beyond what the broker holds by its own count. Lost, doubled, damaged and reordered by the contents."})
 	add(NamedTable{Title: "What was used", Table: usedTable(r, s), Note: boundsNote})
@@ -117,13 +117,14 @@ func shownNote(r *resultfile.Result, s resultfile.Scenario) string {
 
 // usedTable is how far each resource was used.
 func usedTable(r *resultfile.Result, s resultfile.Scenario) *Table {
-	names := []string{resourceLink, resourceBroker, resourceClient, resourceMachine, resourceWrites, resourceReads, resourcePlan}
+	names := []string{resourceLink, resourceBroker, resourceClient, resourceMachine, resourceWrites, resourceReads, resourceOtherWrites, resourceOtherReads, resourcePlan}
 	bounds := make([]*Bound, len(s.Systems))
 	for i, y := range s.Systems {
 		bounds[i] = boundOf(r, s, y)
 	}
 	names = slices.DeleteFunc(names, func(n string) bool {
-		return !slices.ContainsFunc(bounds, func(b *Bound) bool { return b.share(n) != unknown })
+		others := n == resourceOtherWrites || n == resourceOtherReads
+		return !slices.ContainsFunc(bounds, func(b *Bound) bool { return b.share(n) != unknown && (!others || b.has(n)) })
 	})
 	if len(names) == 0 {
 		return nil
@@ -153,4 +154,9 @@ func (b *Bound) share(name string) string {
 		}
 	}
 	return unknown
+}
+
+// has says whether a resource was used by half a per cent and more.
+func (b *Bound) has(name string) bool {
+	return b != nil && slices.ContainsFunc(b.Used, func(u Resource) bool { return u.Name == name && u.Share >= 0.005 })
 }

@@ -53,6 +53,9 @@ const (
 	resourceWrites  = "disk, writing"
 	resourceReads   = "disk, reading"
 	resourcePlan    = "the planned rate"
+	// By programs that are none of the system's.
+	resourceOtherWrites = "other load on the disk, writing"
+	resourceOtherReads  = "other load on the disk, reading"
 )
 
 // Bound is what held a system back, by the samples of both hosts.
@@ -95,19 +98,18 @@ func boundOf(r *resultfile.Result, s resultfile.Scenario, y resultfile.System) *
 	return b
 }
 
-// usedIn is how far each resource was used in one attempt, from the first
-// sample to the last of each host. What the hosts do not say of themselves is
-// left out.
+// usedIn is how far each resource was used in one attempt, while its messages
+// moved. What the hosts do not say of themselves is left out.
 func usedIn(r *resultfile.Result, s resultfile.Scenario, a resultfile.Attempt) []Resource {
 	bed := r.Run.Testbed
 	samples := r.Samples(a.ID)
-	client, broker := usedBy(samples, bed.ClientHost.Name), usedBy(samples, bed.BrokerHost.Name)
+	client, broker := usedBy(samples, bed.ClientHost.Name, s, a), usedBy(samples, bed.BrokerHost.Name, s, a)
 	if bed.ClientHost.Name == bed.BrokerHost.Name || max(client.seconds, broker.seconds) < leastSampled {
 		return nil
 	}
 	var out []Resource
 	add := func(name string, used, seconds, most, full float64) {
-		if seconds > 0 && most > 0 && used >= 0 {
+		if seconds >= leastSampled && most > 0 && used >= 0 {
 			out = append(out, Resource{name, used / seconds / most, full})
 		}
 	}
@@ -117,48 +119,31 @@ func usedIn(r *resultfile.Result, s resultfile.Scenario, a resultfile.Attempt) [
 	forth, back := bed.LinkGoodputMbps*1e6/8, bed.LinkReverseGoodputMbps*1e6/8
 	switch s.Work {
 	case resultfile.Consume:
-		add(resourceLink, broker.sent, broker.seconds, back, linkIsLimit)
+		add(resourceLink, broker.used[netSent], broker.seconds, back, linkIsLimit)
 	case resultfile.Produce, resultfile.Crash:
-		add(resourceLink, client.sent, client.seconds, forth, linkIsLimit)
+		add(resourceLink, client.used[netSent], client.seconds, forth, linkIsLimit)
 	default: // both ways: the fuller one
-		sent, got := client.sent/max(client.seconds, 1e-9)/max(forth, 1), broker.sent/max(broker.seconds, 1e-9)/max(back, 1)
+		sent := client.used[netSent] / max(client.seconds, 1e-9) / max(forth, 1)
+		got := broker.used[netSent] / max(broker.seconds, 1e-9) / max(back, 1)
 		if forth > 0 && back > 0 {
 			add(resourceLink, max(sent, got), 1, 1, linkIsLimit)
 		}
 	}
-	add(resourceBroker, broker.process, broker.seconds, brokerCores(bed), processorIsLimit)
-	add(resourceClient, client.process, client.seconds, hostCores(bed.ClientHost), processorIsLimit)
+	add(resourceBroker, broker.used[processUsed], broker.seconds, brokerCores(bed), processorIsLimit)
+	add(resourceClient, client.used[processUsed], client.seconds, hostCores(bed.ClientHost), processorIsLimit)
 	if bed.Emulated {
-		add(resourceMachine, broker.cpu, broker.seconds, hostCores(bed.BrokerHost), processorIsLimit)
+		add(resourceMachine, broker.used[cpuUsed], broker.seconds, hostCores(bed.BrokerHost), processorIsLimit)
 	}
-	add(resourceWrites, broker.written, broker.seconds, diskRate(bed.BrokerHost, "sequential write"), diskIsLimit)
-	add(resourceReads, broker.read, broker.seconds, diskRate(bed.BrokerHost, "sequential read"), diskIsLimit)
+	written, othersWritten := broker.disk(diskWritten, ownWritten)
+	read, othersRead := broker.disk(diskRead, ownRead)
+	writes, reads := diskRate(bed.BrokerHost, "sequential write"), diskRate(bed.BrokerHost, "sequential read")
+	add(resourceWrites, written, broker.seconds, writes, diskIsLimit)
+	add(resourceReads, read, broker.seconds, reads, diskIsLimit)
+	if broker.own {
+		add(resourceOtherWrites, othersWritten, broker.seconds, writes, diskIsLimit)
+		add(resourceOtherReads, othersRead, broker.seconds, reads, diskIsLimit)
+	}
 	return out
-}
-
-// hostUse is what a host used between its first and its last sample.
-type hostUse struct {
-	seconds, cpu, process, sent, read, written float64
-}
-
-func usedBy(samples []resultfile.Sample, host string) hostUse {
-	var first, last *resultfile.Sample
-	for i := range samples {
-		if samples[i].Host != host {
-			continue
-		}
-		if first == nil {
-			first = &samples[i]
-		}
-		last = &samples[i]
-	}
-	if first == nil {
-		return hostUse{}
-	}
-	return hostUse{
-		seconds: last.Seconds - first.Seconds, cpu: last.CPUSeconds - first.CPUSeconds, process: last.ProcessSeconds - first.ProcessSeconds,
-		sent: float64(last.NetTxBytes - first.NetTxBytes), read: float64(last.DiskReadBytes - first.DiskReadBytes), written: float64(last.DiskWriteBytes - first.DiskWriteBytes),
-	}
 }
 
 // brokerCores is how many cores the broker's processes may use, 0 if nobody
@@ -226,7 +211,7 @@ func (b *Bound) text() string {
 }
 
 // boundsNote says how the limit is found, with the numbers that decide.
-var boundsNote = fmt.Sprintf("What was the limit: by the samples of both hosts, over the whole measured time: the link, if what was sent in the direction of the messages comes to %.0f %% of its TCP goodput; "+
+var boundsNote = fmt.Sprintf("What was the limit: by the samples of both hosts, over the time in which the messages moved, if that is %.1f s and more: the link, if what was sent in the direction of the messages comes to %.0f %% of its TCP goodput; "+
 	"the processor of broker or client, if its processes used %.0f %% of the cores that they may use (of emulated hosts also the processor of the one machine, whoever used it); "+
-	"the broker's disk, at %.0f %% of the sequential rate measured before the run; the planned rate, where %.0f %% of it were reached; else none of those sampled, and the system was waiting: for answers, locks, or a single thread.",
-	100*linkIsLimit, 100*processorIsLimit, 100*diskIsLimit, 100*paceIsLimit)
+	"the broker's disk, at %.0f %% of the sequential rate measured before the run (other load, where the system's processes had less than half of what the disk did); the planned rate, where %.0f %% of it was reached; else none of those sampled, and the system was waiting: for answers, locks, or a single thread.",
+	leastSampled, 100*linkIsLimit, 100*processorIsLimit, 100*diskIsLimit, 100*paceIsLimit)

@@ -84,6 +84,9 @@ type attempt struct {
 	before      host.Usage
 	partsBefore map[string]int64
 	measured    bool
+	// sampledFrom is when the seconds of the samples were 0, by the clock of the
+	// client host, as Unix nanoseconds; 0: nothing was sampled.
+	sampledFrom int64
 }
 
 // heed looks at one event. The client waits where it asks to, so that the
@@ -264,6 +267,9 @@ func (a *attempt) takeOver() {
 	at.ClientCPUSeconds = r.CPUSeconds
 	for name, value := range r.Measures {
 		a.trial.measure(name, value)
+	}
+	if from, ok := movedFrom(r.BeganUnixNano, a.sampledFrom); ok {
+		a.trial.measure("moved_from_seconds", from)
 	}
 	if r.Cut {
 		why := ""

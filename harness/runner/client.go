@@ -175,6 +175,9 @@ func (c *client) phase(ctx context.Context, p Phase) error {
 	}
 	select {
 	case <-c.proceed:
+		if p == Measure {
+			c.result.BeganUnixNano = time.Now().UnixNano()
+		}
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -47,11 +47,11 @@ func TestFilledConsume(t *testing.T) {
 	}
 	names := slices.Sorted(maps.Keys(a.Measures))
 	want := []string{"broker_disk_read_bytes", "broker_gc_seconds", "broker_resident_peak_bytes", "broker_syscalls", "cache_left_bytes",
-		"fill_messages", "restart_seconds", "store_index_bytes", "store_log_bytes", "store_other_bytes"}
+		"fill_messages", "moved_from_seconds", "restart_seconds", "store_index_bytes", "store_log_bytes", "store_other_bytes"}
 	if !slices.Equal(names, want) {
 		t.Errorf("measures %q, want %q", names, want)
 	}
-	if m := a.Measures; m["fill_messages"] != 8_000 || m["broker_gc_seconds"] < 1 ||
+	if m := a.Measures; m["fill_messages"] != 8_000 || m["moved_from_seconds"] <= 0 || m["moved_from_seconds"] > firstSampleLimit.Seconds() || m["broker_gc_seconds"] < 1 ||
 		m["store_index_bytes"]+m["store_log_bytes"]+m["store_other_bytes"] != float64(a.StoreBytesAfter-a.StoreBytesBefore) {
 		t.Errorf("measures %v, store %d to %d bytes", m, a.StoreBytesBefore, a.StoreBytesAfter)
 	}
@@ -63,7 +63,7 @@ func TestFilledConsume(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if a := attemptOf(t, r, "cold-null-1"); a.Outcome != resultfile.Valid || a.Messages != 5_000 || len(a.Measures) != 1 || a.Measures["fill_messages"] != 5_000 {
+	if a := attemptOf(t, r, "cold-null-1"); a.Outcome != resultfile.Valid || a.Messages != 5_000 || len(a.Measures) != 2 || a.Measures["moved_from_seconds"] <= 0 || a.Measures["fill_messages"] != 5_000 {
 		t.Errorf("%+v", a)
 	}
 	nothingLeft(t, p)

@@ -70,13 +70,13 @@ func sample(args []string) int {
 	s, err := measure.NewSampler(cfg)
 	if err == nil {
 		out, gc := json.NewEncoder(os.Stdout), 0.0
-		err = s.Run(ctx, 100*time.Millisecond, func(s resultfile.Sample) error {
+		err = s.Run(ctx, 100*time.Millisecond, func(sample resultfile.Sample) error {
 			if *url != "" {
-				s.ProcessResidentBytes = 1 << 20
-				s.GCSeconds = gc
+				sample.ProcessResidentBytes = 1 << 20
+				sample.GCSeconds = gc
 				gc++
 			}
-			return out.Encode(s)
+			return out.Encode(s.Stamp(sample))
 		})
 	}
 	if err != nil {

@@ -142,6 +142,9 @@ type Result struct {
 	Seconds       float64 `json:"seconds"`        // from the first send until the last of Messages
 	StoredSize    int     `json:"stored_size"`    // of a message in the server's own format, 0 if not known
 	CPUSeconds    float64 `json:"cpu_seconds"`    // of the client, while measuring and draining
+	// BeganUnixNano is when measuring began, by the clock of the client host; 0: it
+	// did not.
+	BeganUnixNano int64 `json:"began_unix_nano,omitempty"`
 
 	// Checked says that Contents holds every message, Partly that it holds
 	// those that came within the time for it.

@@ -160,6 +160,9 @@ func (a *attempt) stopSampling(ctx context.Context) {
 	if clock := a.Results.Run().Testbed.Clock; clock != nil {
 		onOneClock(a.sampling, clock.OffsetSeconds)
 	}
+	if len(a.sampling) > 0 && len(a.sampling[0].samples) > 0 {
+		a.sampledFrom = a.sampling[0].started
+	}
 	for i, s := range a.sampling {
 		if errs[i] != nil {
 			a.note(a.trial, "sampling %s: %v", s.host.Name(), errs[i])
@@ -184,6 +187,16 @@ func onOneClock(all []*sampling, offset float64) {
 			s.samples[i].Seconds += max(shift, 0)
 		}
 	}
+}
+
+// movedFrom is at which second of the samples the messages began to move: both
+// moments by the clock of the client host, as Unix nanoseconds, 0 for one that
+// is not known.
+func movedFrom(began, sampledFrom int64) (seconds float64, ok bool) {
+	if began == 0 || sampledFrom == 0 || began < sampledFrom { // a clock that was set back
+		return 0, false
+	}
+	return float64(began-sampledFrom) / 1e9, true
 }
 
 // stop ends the sampler by the end of its input, and waits: the last sample is

@@ -51,3 +51,16 @@ func TestSamplesAreOnOneClock(t *testing.T) {
 		t.Error("a line that is no sample was taken")
 	}
 }
+
+func TestMovedFrom(t *testing.T) {
+	const s = int64(1e9)
+	for _, c := range []struct {
+		began, sampledFrom int64
+		want               float64
+		ok                 bool
+	}{{5 * s / 2, s, 1.5, true}, {s, s, 0, true}, {0, s, 0, false}, {s, 0, 0, false}, {s, 2 * s, 0, false}} {
+		if got, ok := movedFrom(c.began, c.sampledFrom); got != c.want || ok != c.ok {
+			t.Errorf("began %d, sampled from %d: %v %v, want %v %v", c.began, c.sampledFrom, got, ok, c.want, c.ok)
+		}
+	}
+}
