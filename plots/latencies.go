@@ -179,15 +179,43 @@ func latencyNote(r *resultfile.Result, s resultfile.Scenario, y resultfile.Syste
 		}
 		return "no latencies"
 	}
-	var half, last []float64
-	for _, h := range planned {
-		half, last = append(half, secondsAt(h, 50)), append(last, secondsAt(h, 99))
-	}
-	note := fmt.Sprintf("p50 %s, p99 %s", Show(LatencyP50, Summarise(half).Median), Show(LatencyP99, Summarise(last).Median))
+	note := percentilesOf(planned)
 	if reached := Summarise(RateAchieved.valuesIn(r, s, y)); reached.N > 0 && reached.Median < paceIsLimit {
 		note += ", " + Show(RateAchieved, reached.Median) + " of the rate"
 	}
 	return note
+}
+
+// percentilesOf are the median and p99, or of fewer messages than that needs the
+// highest percentile that is known.
+func percentilesOf(hs []*hdrhistogram.Histogram) string {
+	count := hs[0].TotalCount()
+	for _, h := range hs {
+		count = min(count, h.TotalCount())
+	}
+	at := func(percentile float64) string {
+		return Show(LatencyP50, medianAt(hs, percentile))
+	}
+	note := "p50 " + at(50)
+	for _, p := range []float64{99, 90} {
+		if count >= messagesFor(p) {
+			note += fmt.Sprintf(", p%.0f %s", p, at(p))
+			break
+		}
+	}
+	if count < messagesFor(99) {
+		note += fmt.Sprintf(" (%s: too few for p99)", plural(int(count), "message"))
+	}
+	return note
+}
+
+// medianAt is a percentile's median over the repetitions.
+func medianAt(hs []*hdrhistogram.Histogram, percentile float64) float64 {
+	var values []float64
+	for _, h := range hs {
+		values = append(values, secondsAt(h, percentile))
+	}
+	return Summarise(values).Median
 }
 
 // clockNote says how far the clocks stand apart where there are two.
@@ -217,13 +245,10 @@ func latencyTable(r *resultfile.Result, s resultfile.Scenario) *Table {
 			any = any || cells[len(cells)-1] != unknown
 		}
 		_, sent := latenciesOf(r, s, y)
-		var last []float64
-		for _, h := range sent {
-			last = append(last, secondsAt(h, 99))
-		}
+		sent = slices.DeleteFunc(sent, func(h *hdrhistogram.Histogram) bool { return h.TotalCount() < messagesFor(99) })
 		fromSend := unknown
-		if len(last) > 0 {
-			fromSend = LatencyP99.cell(Summarise(last).Median)
+		if len(sent) > 0 {
+			fromSend = LatencyP99.cell(medianAt(sent, 99))
 		}
 		t.add(append(cells, fromSend, number(float64(len(validAttempts(r, s, y)))))...)
 	}

@@ -41,9 +41,25 @@ func tail(percentile float64) float64 { return -math.Log10(1 - percentile/100) }
 // tailPercentile is the reverse of tail.
 func tailPercentile(x float64) float64 { return 100 * (1 - math.Pow(10, -x)) }
 
-// tailEnd is the last place that so many measurements say something of: beyond
-// it there is the largest alone.
-func tailEnd(count int64) float64 { return max(1, math.Log10(float64(count))) }
+// beyond is how many messages must be slower than a percentile for it to say
+// anything: with fewer it is the latency of one message or another.
+const beyond = 10
+
+// messagesFor is how many messages a percentile needs: p90 100, p99 1,000, p99.9
+// 10,000. The median and the largest say what they are of any number.
+func messagesFor(percentile float64) int64 {
+	if percentile <= 50 || percentile >= 100 {
+		return 1
+	}
+	return int64(math.Round(beyond / (1 - percentile/100)))
+}
+
+// percentilesNote says which percentiles stand.
+const percentilesNote = "A percentile stands where 10 messages and more are slower: p90 from 100 messages on, p99 from 1,000, p99.9 from 10,000."
+
+// tailEnd is the last place that so many measurements say something of, which is
+// at least the median.
+func tailEnd(count int64) float64 { return max(tail(50), math.Log10(float64(count)/beyond)) }
 
 // tailPoints are the latencies at places of the axis up to that which the
 // histograms' counts allow: over the repetitions the median, the lowest and the

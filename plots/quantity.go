@@ -163,13 +163,22 @@ func aMessage(name string) func(*resultfile.Result, resultfile.Scenario, resultf
 }
 
 // latency is a percentile from the planned send time: as the runner has it, or
-// else of the histogram.
+// else of the histogram. It is known of attempts with enough messages for it.
 func latency(name string, percentile float64) func(*resultfile.Result, resultfile.Scenario, resultfile.Attempt) (float64, bool) {
 	return func(r *resultfile.Result, _ resultfile.Scenario, a resultfile.Attempt) (float64, bool) {
+		count := a.Messages
+		l := r.Latency(a.ID)
+		recorded := l != nil && l.Planned != nil && l.Planned.TotalCount() > 0
+		if recorded {
+			count = l.Planned.TotalCount()
+		}
+		if count < messagesFor(percentile) {
+			return 0, false
+		}
 		if v, ok := a.Measures[name]; ok {
 			return v, true
 		}
-		if l := r.Latency(a.ID); l != nil && l.Planned != nil && l.Planned.TotalCount() > 0 {
+		if recorded {
 			return secondsAt(l.Planned, percentile), true
 		}
 		return 0, false

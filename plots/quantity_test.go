@@ -2,8 +2,11 @@ package plots
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"kafkalab/results/resultfile"
 )
@@ -44,6 +47,9 @@ func TestQuantitiesOfMeasures(t *testing.T) {
 	s := resultfile.Scenario{Name: "s", Work: resultfile.Produce, PayloadBytes: 200}
 	r := oneAttempt(s, measuredAttempt())
 	for q, want := range measured {
+		if q == LatencyP999 {
+			continue // of so few messages nobody knows it
+		}
 		if got := Values(r, "s", "x", q); len(got) != 1 || math.Abs(got[0]-want) > 1e-9*math.Max(want, 1) {
 			t.Errorf("%s: %v, want %v", q, got, want)
 		}
@@ -108,6 +114,45 @@ func TestShow(t *testing.T) {
 	for q, known := range quantities {
 		if known.title == "" || strings.HasSuffix(known.title, ".") || q.head() == "" || known.of == nil {
 			t.Errorf("%s: title %q, head %q", q, known.title, q.head())
+		}
+	}
+}
+
+func TestPercentilesNeedMessages(t *testing.T) {
+	s := resultfile.Scenario{Name: "s", Work: resultfile.Stream, PayloadBytes: 200}
+	for _, c := range []struct {
+		messages int64
+		known    []Quantity
+	}{
+		{40, []Quantity{LatencyP50, latencyMax}},
+		{99, []Quantity{LatencyP50, latencyMax}},
+		{100, []Quantity{LatencyP50, LatencyP90, latencyMax}},
+		{999, []Quantity{LatencyP50, LatencyP90, latencyMax}},
+		{1_000, []Quantity{LatencyP50, LatencyP90, LatencyP99, latencyMax}},
+		{10_000, []Quantity{LatencyP50, LatencyP90, LatencyP99, LatencyP999, latencyMax}},
+	} {
+		a := measuredAttempt()
+		a.Messages = c.messages
+		r := oneAttempt(s, a)
+		for _, q := range []Quantity{LatencyP50, LatencyP90, LatencyP99, LatencyP999, latencyMax} {
+			if got := len(Values(r, "s", "x", q)) == 1; got != slices.Contains(c.known, q) {
+				t.Errorf("%s of %d messages: known is %v", q, c.messages, got)
+			}
+		}
+	}
+}
+
+func TestPercentilesOfALegend(t *testing.T) {
+	for n, want := range map[int]string{
+		1: "p50 1 ms (1 message: too few for p99)", 40: "p50 1 ms (40 messages: too few for p99)",
+		100: "p50 1 ms, p90 1 ms (100 messages: too few for p99)", 1_000: "p50 1 ms, p99 1 ms",
+	} {
+		h := hdrhistogram.New(1000, 60e9, 3)
+		if err := h.RecordValues(1e6, int64(n)); err != nil {
+			t.Fatal(err)
+		}
+		if got := percentilesOf([]*hdrhistogram.Histogram{h}); got != want {
+			t.Errorf("%d messages: %q, want %q", n, got, want)
 		}
 	}
 }
