@@ -62,3 +62,29 @@ func TestAlsoMeasured(t *testing.T) {
 		}
 	}
 }
+
+// A system of Figure 4 looks the same whatever is measured beside it, and a
+// part of a stack has no system's colour.
+func TestLooksDoNotChangeWithTheSelection(t *testing.T) {
+	var all resultfile.Scenario
+	for _, y := range [][2]string{{"kafka-b1", "kafka"}, {"kafka-b50", "kafka"}, {"kafka-b1-plain", "kafka"}, {"rabbitmq", "rabbitmq"}, {"rabbitmq-best", "rabbitmq"},
+		{"activemq-receipt", "activemq"}, {"activemq", "activemq"}, {"activemq-best", "activemq"}, {"nats", "nats"}, {"nats-noack", "nats"}} {
+		all.Systems = append(all.Systems, resultfile.System{ID: y[0], Driver: y[1], Role: resultfile.RoleSystem})
+	}
+	whole := stylesOf(all)
+	for i, y := range all.Systems {
+		alone := stylesOf(resultfile.Scenario{Systems: []resultfile.System{y}})[y.ID]
+		without := all
+		without.Systems = slices.Delete(slices.Clone(all.Systems), (i+1)%len(all.Systems), (i+1)%len(all.Systems)+1)
+		for what, st := range map[string]style{"alone": alone, "without another": stylesOf(without)[y.ID]} {
+			if st.color != whole[y.ID].color || st.shape != whole[y.ID].shape {
+				t.Errorf("%s %s has another look", y.ID, what)
+			}
+		}
+		for _, p := range storeParts {
+			if p.fill.color == whole[y.ID].color {
+				t.Errorf("%s has the colour of the part %q", y.ID, p.name)
+			}
+		}
+	}
+}

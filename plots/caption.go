@@ -35,6 +35,7 @@ func captionOf(r *resultfile.Result, s resultfile.Scenario, v view, lines string
 	}
 	out := []string{work}
 	for _, line := range []string{
+		briefLine(r, s, v.shows),
 		paceLine(r, s), boundsLine(r, s, v.shows), ceilingLine(r, s, v.shows), countsLine(r, s, v.shows), differencesLine(s, v), hostsLine(run.Testbed), versionsLine(s, v),
 	} {
 		if line != "" {
@@ -127,9 +128,47 @@ func differencesLine(s resultfile.Scenario, v view) string {
 	return "Settings that differ: " + strings.Join(differences, " ")
 }
 
+// leastMeasured is how long, in seconds, an attempt must last to measure anything:
+// below that connections that start and counts that come late are a large part.
+const leastMeasured = 1.0
+
+// briefLine names the systems whose attempts are too short to measure anything;
+// "" if there are none.
+func briefLine(r *resultfile.Result, s resultfile.Scenario, shown func(resultfile.System) bool) string {
+	if s.Work == resultfile.Rebalance || s.Work == resultfile.Crash {
+		return "" // their seconds are no measurement
+	}
+	var brief []resultfile.System
+	others := false
+	for _, y := range s.Systems {
+		if !shown(y) {
+			continue
+		}
+		seconds := summaryOf(validAttempts(r, s, y), func(a resultfile.Attempt) (float64, bool) { return a.Seconds, true })
+		switch {
+		case seconds.N == 0:
+		case seconds.Median < leastMeasured:
+			brief = append(brief, y)
+		default:
+			others = true
+		}
+	}
+	const say = "Attempts shorter than 1 s are a look at the path, no measurement"
+	switch {
+	case len(brief) == 0:
+		return ""
+	case !others:
+		return say + ": all of these are."
+	}
+	return fmt.Sprintf("%s: %s.", say, listed(s, brief, func([]resultfile.System) string { return "" }))
+}
+
 // emulatedMark is the label of figures that were not measured on two machines.
 func emulatedMark(t resultfile.Testbed) string {
-	if t.Emulated || t.Kind == "local" {
+	switch {
+	case t.Kind == "local":
+		return "one machine, no link"
+	case t.Emulated:
 		return "emulated"
 	}
 	return ""
@@ -194,7 +233,11 @@ func hostsLine(t resultfile.Testbed) string {
 		fmt.Fprintf(&b, "; the broker's disk: writes %s, reads %s", w, r)
 	}
 	if t.LinkGoodputMbps > 0 {
-		fmt.Fprintf(&b, "; link: %.0f Mbit/s of TCP goodput from client to broker, %.0f back", t.LinkGoodputMbps, t.LinkReverseGoodputMbps)
+		way := "link"
+		if t.Kind == "local" {
+			way = "in the place of a link the machine's loopback"
+		}
+		fmt.Fprintf(&b, "; %s: %.0f Mbit/s of TCP goodput from client to broker, %.0f back", way, t.LinkGoodputMbps, t.LinkReverseGoodputMbps)
 	}
 	return b.String() + "."
 }

@@ -115,6 +115,8 @@ func factor(v float64) string {
 		return number(v)
 	case v >= 10:
 		return strconv.FormatFloat(v, 'f', 1, 64)
+	case v > 0 && v < 0.1: // to two digits
+		return short(v)
 	}
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }

@@ -48,7 +48,7 @@ func TestEveryChartExplainsItself(t *testing.T) {
 	dir := world{repeat: 2}.make(t) // two: with a spread
 	r, again := read(t, dir), read(t, dir)
 	want := map[string][]string{
-		"batch-sweep": {"Messages per second, logarithmic", "Broker&#39;s processor time (us/message)", "read and write calls (1/message)", "Messages a request (logarithmic)", "kafka, batches", "Physical limit (raw TCP)"},
+		"batch-sweep": {"Messages per second, logarithmic", "Broker&#39;s processor time (µs/message)", "read and write calls (1/message)", "Messages a request (logarithmic)", "kafka, batches", "Physical limit (raw TCP)"},
 		"overhead":    {"Disk space beyond the payload (B/message)", "Bytes given to the network", "Disk space, split", "RabbitMQ, stream queue", "(extra)", "header", "index"},
 		"soak":        {"Broker&#39;s memory (MiB)", "Garbage collection&#39;s share", "Time since the first message (min)", "Kafka"},
 		"latency":     {"1,000 messages/s planned: latency", "20,000 messages/s planned", "99.9 %", "1 ms", "kafka", "thin: from the real send"},

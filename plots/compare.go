@@ -38,7 +38,16 @@ type Compared struct {
 	// Quantities are those that the scenario's figure shows beside the message
 	// rate, where one of the runs has them.
 	Quantities []ComparedQuantity `json:"quantities,omitempty"`
+
+	in int // which of the runs have it
 }
+
+// Which of two runs have a system.
+const (
+	inBoth = iota
+	inFirst
+	inSecond
+)
 
 // ComparedQuantity is a quantity of one system in both runs.
 type ComparedQuantity struct {
@@ -65,7 +74,16 @@ func Compare(a, b *resultfile.Result) Comparison {
 					continue
 				}
 				seen[k] = true
-				c.Systems = append(c.Systems, compared(a, b, s, y))
+				one := compared(a, b, s, y)
+				_, _, first := find(a, s.Name, y.ID)
+				_, _, second := find(b, s.Name, y.ID)
+				switch {
+				case !second:
+					one.in = inFirst
+				case !first:
+					one.in = inSecond
+				}
+				c.Systems = append(c.Systems, one)
 			}
 		}
 	}
@@ -178,6 +196,21 @@ func (c Comparison) write(w io.Writer, as format) error {
 		Head: []string{"scenario", "system", "first, messages/s", "second, messages/s", "second over first", "first, broker CPU, µs/message", "second, broker CPU, µs/message", "verdict"},
 		left: map[int]bool{1: true, 7: true},
 	}
+	var both []Compared
+	for _, y := range c.Systems {
+		if y.in == inBoth {
+			both = append(both, y)
+		}
+	}
+	if lines := c.onesOnly(len(both) > 0); len(lines) > 0 {
+		if _, err := fmt.Fprintf(w, "%s\n", as.paragraph(strings.Join(lines, " "))); err != nil || len(both) == 0 {
+			return err
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+	}
+	c.Systems = both
 	for _, y := range c.Systems {
 		t.add(y.Scenario, y.Label, tripled(y.First), tripled(y.Second), times(y.Ratio), decimals(y.FirstMicros, 2), decimals(y.SecondMicros, 2), y.Verdict)
 	}
@@ -215,6 +248,38 @@ func (c Comparison) write(w io.Writer, as format) error {
 		}
 	}
 	return nil
+}
+
+// onesOnly says what only one of the runs has, scenario by scenario, and so is
+// in no table.
+func (c Comparison) onesOnly(shared bool) (lines []string) {
+	for _, side := range []struct {
+		in   int
+		name string
+	}{{inFirst, "first"}, {inSecond, "second"}} {
+		var scenarios []string
+		labels := make(map[string][]string)
+		for _, y := range c.Systems {
+			if y.in != side.in {
+				continue
+			}
+			if labels[y.Scenario] == nil {
+				scenarios = append(scenarios, y.Scenario)
+			}
+			labels[y.Scenario] = append(labels[y.Scenario], y.Label)
+		}
+		var parts []string
+		for _, s := range scenarios {
+			parts = append(parts, fmt.Sprintf("%s (%s)", s, shortList(labels[s])))
+		}
+		if len(parts) > 0 {
+			lines = append(lines, fmt.Sprintf("In the %s run alone: %s.", side.name, strings.Join(parts, "; ")))
+		}
+	}
+	if !shared {
+		lines = append([]string{"The runs share nothing: no system of a scenario is in both, so there is nothing to compare."}, lines...)
+	}
+	return lines
 }
 
 // anyOf says whether something holds of the message rate or of another quantity.

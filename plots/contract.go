@@ -68,7 +68,7 @@ func contractTable(s resultfile.Scenario) *Table {
 
 // shortList joins labels, the first three and how many more there are.
 func shortList(labels []string) string {
-	const most = 3
+	const most = 4
 	if len(labels) > most {
 		return fmt.Sprintf("%s; and %d more", strings.Join(labels[:most], "; "), len(labels)-most)
 	}
@@ -114,7 +114,7 @@ func contractDifferences(s resultfile.Scenario) []string {
 		switch {
 		case len(factions) < 2:
 		case len(factions) >= manyFactions:
-			out = append(out, fmt.Sprintf("The row %q of the contract differs from system to system (%d settings).", row.name, len(factions)))
+			out = append(out, manyWays(s, row, factions))
 		default:
 			out = append(out, differences(s, row, factions)...)
 		}
@@ -143,6 +143,21 @@ func differences(s resultfile.Scenario, row comparedRow, factions []faction) (ou
 		out = append(out, fmt.Sprintf("%s %s where %s %s.", joinNames(subject), row.words(f.class).of(len(subject)), those, row.words(usual.class).of(len(names))))
 	}
 	return out
+}
+
+// manyWays names the first classes of a row that differs from system to system;
+// the table of the contract has them all.
+func manyWays(s resultfile.Scenario, row comparedRow, factions []faction) string {
+	const most = 4
+	var parts []string
+	for _, f := range factions[:min(most, len(factions))] {
+		names := namesOf(s, f)
+		parts = append(parts, joinNames(names)+" "+row.words(f.class).of(len(names)))
+	}
+	if more := len(factions) - most; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %s that the table of settings names", plural(more, "other setting")))
+	}
+	return fmt.Sprintf("%s, in %d ways: %s.", strings.ToUpper(row.name[:1])+row.name[1:], len(factions), strings.Join(parts, "; "))
 }
 
 // weight is how many drivers have a class among the paper's systems, and then

@@ -72,7 +72,7 @@ func TestContractDifferences(t *testing.T) {
 			[]string{"Physical limit is held to no memory where the others are held to 16 GiB of memory."}},
 		"a row that the figure is about": {
 			[]resultfile.System{kafka1, fair("B", "b", resultfile.RoleSystem, "flush=each"), fair("C", "c", resultfile.RoleSystem, "flush=count 100"), fair("D", "d", resultfile.RoleSystem, "flush=interval 1s")}, resultfile.Produce,
-			[]string{`The row "flush" of the contract differs from system to system (4 settings).`}},
+			[]string{"Flush, in 4 ways: Kafka leaves flushing to the kernel; B flushes every message; C flushes every 100 messages; D flushes every 1s."}},
 		"not read": {[]resultfile.System{kafka1, {ID: "x", Label: "X", Driver: "x", Role: resultfile.RoleSystem}}, resultfile.Produce, nil},
 	} {
 		s := resultfile.Scenario{Name: "s", Work: c.work, Systems: c.systems}

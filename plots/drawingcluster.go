@@ -33,7 +33,7 @@ const (
 func clusterPicture(c Cluster) picture {
 	f := clusterFrame(c)
 	return picture{
-		title: fmt.Sprintf("Figure 1. Brokers, partitions, producers and groups of the cluster %s", c.Name),
+		title: fmt.Sprintf("Figure 1. Brokers, partitions, producers and groups of the cluster %q", c.Name),
 		caption: []string{
 			fmt.Sprintf("Drawn from what %s holds of a live cluster: %s. A line leads from each partition to the member of a group that owns it; beside it stands the offset that the group has committed there, in bytes. Producers are not in ZooKeeper: they are those that were started.",
 				c.ZooKeeper, clusterCounts(c)),

@@ -103,7 +103,7 @@ func newFigure(r *resultfile.Result, s resultfile.Scenario, v view) figure {
 	if v == paperView {
 		f.marks = marksFor(s)
 	} else {
-		f.title += ", additions to the paper's figure"
+		f.title += extrasTitle(s)
 	}
 	return f
 }
@@ -223,6 +223,15 @@ func (f figure) otherAxis() figure {
 	f.log = !f.log
 	f.scale()
 	return f
+}
+
+// extrasTitle is what the figure of additions says behind the title: of the
+// paper's figures that they are none of it.
+func extrasTitle(s resultfile.Scenario) string {
+	if figureName.MatchString(s.Name) {
+		return ", additions to the paper's figure"
+	}
+	return ", with additions"
 }
 
 func hasExtras(s resultfile.Scenario) bool {

@@ -19,6 +19,7 @@ const (
 	entryGap   = 5.0
 	thumbWidth = 26.0
 	thumbGap   = 6.0
+	markRoom   = 9.0 // beside the axes for the paper's marks, which leaders do not cross
 )
 
 // entry is one system in the legend, beside the end of its line.
@@ -177,7 +178,7 @@ func drawEntry(c draw.Canvas, e entry, top vg.Length, p *plot.Plot, data draw.Ca
 	if e.leader {
 		end := vg.Point{X: data.Max.X, Y: yOf(data, p, e.value)}
 		elbow := vg.Point{X: left - vg.Points(2), Y: y}
-		c.StrokeLines(draw.LineStyle{Color: fade(e.style.color, 0x90), Width: vg.Points(0.5)}, []vg.Point{end, elbow})
+		c.StrokeLines(draw.LineStyle{Color: fade(e.style.color, 0x90), Width: vg.Points(0.5)}, []vg.Point{end, {X: end.X + vg.Points(markRoom), Y: end.Y}, elbow})
 	}
 	if e.absent {
 		lineStyle.Color = fade(e.style.color, 0x60)

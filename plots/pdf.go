@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image/color"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -61,7 +62,7 @@ func (s straight) RGBA() (r, g, b, a uint32) {
 // letters.
 func (c *pdfCanvas) FillString(f font.Face, at vg.Point, text string) {
 	if f.Font.Weight != stdfont.WeightBold {
-		c.Canvas.FillString(f, at, text)
+		c.Canvas.FillString(f, at, strings.ReplaceAll(text, "µ", "\xb5")) // fonts of a PDF have code page 1252
 		return
 	}
 	var buf sfnt.Buffer

@@ -422,9 +422,9 @@ func TestLegendEntriesDoNotOverlap(t *testing.T) {
 	}
 }
 
-func TestPlainIsASCII(t *testing.T) {
+func TestPlainIsWhatAllFormatsHave(t *testing.T) {
 	got := plain("µs – 2×… “q” 日\n")
-	if got != `us - 2x... "q" ? ` {
+	if got != `µs - 2x... "q" ? ` {
 		t.Errorf("%q", got)
 	}
 }

@@ -17,6 +17,7 @@ type Rates struct {
 	asks         bool // the scenario says how it is to be shown, as all do now
 	limitsDiffer bool // each place of a sweep has a limit of its own
 	ceiling      string
+	brief        string // which attempts are too short to measure anything
 	more         []NamedTable
 }
 
@@ -82,6 +83,7 @@ func RatesOf(r *resultfile.Result) []Rates {
 			t.Systems = append(t.Systems, systemRates(r, s, y, limitFor(r, s, y), peers))
 		}
 		t.asks, t.limitsDiffer, t.more = s.Chart != "", limitsDiffer(s), moreTables(r, s)
+		t.brief = briefLine(r, s, extrasView.shows)
 		t.ceiling = ceilingLine(r, s, extrasView.shows)
 		t.Busy, t.BusyLoad = busyAttempts(r, s, extrasView) // that has them all
 		out = append(out, t)

@@ -19,7 +19,7 @@ const (
 	margin      = 12.0
 	plotHeight  = 300.0 // with tick labels and axis title; more if the legend needs it
 	legendWidth = 168.0
-	legendGap   = 14.0 // between the axes and the legend, for leaders and marks
+	legendGap   = 22.0 // between the axes and the legend, for leaders and marks
 	headHeight  = 40.0
 	captionSize = 7.6
 	captionLead = 10.4

@@ -165,3 +165,29 @@ func TestHarnessBound(t *testing.T) {
 		t.Error(line)
 	}
 }
+
+func TestBriefAttemptsAreNamed(t *testing.T) {
+	s := resultfile.Scenario{Name: "s", Work: resultfile.Produce, PayloadBytes: 200, Systems: []resultfile.System{worldSystem("x", "X", "kafka"), worldSystem("y", "Y", "nats")}}
+	for _, c := range []struct {
+		x, y float64
+		work resultfile.Work
+		want string
+	}{
+		{0.05, 0.9, resultfile.Produce, ": all of these are."},
+		{0.05, 1, resultfile.Produce, "no measurement: X."},
+		{1, 20, resultfile.Consume, ""},
+		{0.05, 0.9, resultfile.Crash, ""},
+	} {
+		x, y := measuredAttempt(), measuredAttempt()
+		x.Seconds, y.Seconds, y.System = c.x, c.y, "y"
+		s.Work = c.work
+		r := oneAttempt(s, x, y)
+		line := briefLine(r, s, extrasView.shows)
+		if line == "" != (c.want == "") || !strings.Contains(line, c.want) {
+			t.Errorf("%v s and %v s: %q, want %q", c.x, c.y, line, c.want)
+		}
+		if notes := RatesOf(r)[0].notes(); line != "" && !strings.Contains(notes, line) {
+			t.Errorf("notes of the table: %q", notes)
+		}
+	}
+}

@@ -42,8 +42,12 @@ func boundsLine(r *resultfile.Result, s resultfile.Scenario, shown func(resultfi
 		return cmp.Compare(len(waiting)*btoi(a == waiting), len(waiting)*btoi(b == waiting))
 	})
 	var parts []string
-	for _, by := range order {
-		parts = append(parts, fmt.Sprintf("%s: %s", by, listed(s, held[by], func(ys []resultfile.System) string {
+	for i, by := range order {
+		head := by
+		if i > 0 { // it begins a sentence
+			head = strings.ToUpper(by[:1]) + by[1:]
+		}
+		parts = append(parts, fmt.Sprintf("%s: %s", head, listed(s, held[by], func(ys []resultfile.System) string {
 			if by == waiting {
 				if len(ys) == 1 && len(held[waiting]) <= mostExplained {
 					return fmt.Sprintf(" (at most: %s)", boundOf(r, s, ys[0]).Used[0].text())

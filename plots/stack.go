@@ -21,17 +21,17 @@ var partQuantities = []Quantity{LogBytes, IndexBytes, JournalBytes, MetadataByte
 // the log, in the journal of a system that has no log, or in the index of one
 // that keeps small messages there (RabbitMQ's classic queues); what a message of
 // the system's own format has beyond it is the header, where that is known byte
-// by byte.
+// by byte. Their colours are greys and others that no system has.
 var storeParts = []struct {
 	name string
 	fill pattern
 }{
 	{"payload", pattern{color: rgb(0xd9, 0xdd, 0xe2)}},
-	{"header", pattern{color: rgb(0x00, 0x4c, 0x8c)}},
-	{"log, beyond payload and header", pattern{color: rgb(0x7f, 0xb2, 0xd9), lines: 1}},
-	{"index", pattern{color: rgb(0xd5, 0x5e, 0x00), lines: 2}},
-	{"journal, beyond payload and header", pattern{color: rgb(0x1f, 0xa8, 0x7f), lines: 3}},
-	{"metadata", pattern{color: rgb(0x7d, 0x2a, 0x9c)}},
+	{"header", pattern{color: rgb(0x6a, 0x72, 0x7c)}},
+	{"log, beyond payload and header", pattern{color: rgb(0xb4, 0xba, 0xc2), lines: 1}},
+	{"index", pattern{color: rgb(0xf2, 0xd6, 0x49), lines: 2}},
+	{"journal, beyond payload and header", pattern{color: rgb(0xf0, 0xbf, 0xcc), lines: 3}},
+	{"metadata", pattern{color: rgb(0x24, 0x29, 0x2f)}},
 	{"other", pattern{color: rgb(0xff, 0xff, 0xff), lines: 4}},
 }
 

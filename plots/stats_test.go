@@ -139,3 +139,11 @@ func TestAxes(t *testing.T) {
 		t.Errorf("2,000 to 1,000,000 has %d labels", labelled)
 	}
 }
+
+func TestFactor(t *testing.T) {
+	for v, want := range map[float64]string{0: "0.00", 1230.0 / 302_000: "0.0041", 0.099: "0.099", 0.1: "0.10", 1: "1.00", 12.34: "12.3", 1234: "1,234"} {
+		if got := factor(v); got != want {
+			t.Errorf("%v: %q, want %q", v, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package plots
 
 import (
+	"hash/fnv"
 	"image/color"
 	"math"
 	"strings"
@@ -75,7 +76,7 @@ type style struct {
 var (
 	furtherShapes = []draw.GlyphDrawer{draw.RingGlyph{}, draw.CrossGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.PlusGlyph{}}
 	furtherDashes = [][]vg.Length{
-		nil, dashed(5, 1), dashed(1, 1), dashed(9, 1.5, 2, 1.5), dashed(4, 4), dashed(2, 1, 6, 1), dashed(14, 2),
+		dashed(5, 1), dashed(1, 1), dashed(9, 1.5, 2, 1.5), dashed(4, 4), dashed(2, 1, 6, 1), dashed(14, 2),
 	}
 )
 
@@ -92,11 +93,45 @@ func furtherLook(of style, n int) style {
 	return of
 }
 
+// places is which look of its driver a system has, by what its ID says beside
+// the driver's name, so that it does not change with the systems beside it. Those
+// that have none here begin at a place that follows from the ID.
+var places = map[string]int{
+	"": 0, "b50": 0, "b1": 1, "b1-plain": 2, "receipt": 1, "best": 1, "noack": 1, "none": 1, "plain": 9,
+	"activemq-best": 2,
+}
+
+// ownLook is the look of a system among those of its driver, unless others have
+// them all; it is taken then.
+func ownLook(of []style, y resultfile.System, taken map[int]bool) (look style, free bool) {
+	place, known := places[y.ID]
+	if !known {
+		place, known = places[strings.TrimPrefix(strings.TrimPrefix(y.ID, y.Driver), "-")]
+	}
+	if !known {
+		h := fnv.New32a()
+		h.Write([]byte(y.ID))
+		place = int(h.Sum32() % uint32(len(of)))
+	}
+	if place >= len(of) {
+		return style{}, false
+	}
+	for range of {
+		if !taken[place] {
+			taken[place] = true
+			return of[place], true
+		}
+		place = (place + 1) % len(of)
+	}
+	return style{}, false
+}
+
 // stylesOf gives every system of a scenario its look, which does not depend
 // on which of them are drawn together.
 func stylesOf(s resultfile.Scenario) map[string]style {
 	styles := make(map[string]style)
-	used := make(map[string]int) // by driver; "" counts those without looks
+	used := make(map[string]int)           // further looks by driver; "" counts drivers without looks
+	taken := make(map[string]map[int]bool) // the looks that a driver's systems have
 	for _, role := range []string{resultfile.RoleSystem, resultfile.RoleAlso, resultfile.RoleExtra, resultfile.RoleLimit} {
 		for _, y := range s.Systems {
 			if y.Role != role {
@@ -112,14 +147,17 @@ func stylesOf(s resultfile.Scenario) map[string]style {
 			case of == nil:
 				kind, of = "", otherLooks
 			}
-			st := of[used[kind]%len(of)]
-			if n := used[kind]; n >= len(of) {
-				st = furtherLook(st, used["further"])
+			if taken[kind] == nil {
+				taken[kind] = make(map[int]bool)
+			}
+			st, free := ownLook(of, y, taken[kind])
+			if !free {
+				st = furtherLook(of[used[kind]%len(of)], used["further"])
 				used["further"]++
+				used[kind]++
 			}
 			st.width = vg.Points(1.7)
 			styles[y.ID] = st
-			used[kind]++
 		}
 	}
 	return styles
@@ -201,7 +239,7 @@ func (o open) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, pt vg.Point) {
 	o.shape.DrawGlyph(c, sty, pt)
 }
 
-// plain writes text in ASCII, the one set of letters that all three formats
+// plain writes text in ASCII and the µ of µs, the letters that all three formats
 // and their fonts share.
 func plain(s string) string {
 	s = plainer.Replace(s)
@@ -209,7 +247,7 @@ func plain(s string) string {
 		switch {
 		case r == '\n' || r == '\t':
 			return ' '
-		case r < 0x20 || r > 0x7e:
+		case (r < 0x20 || r > 0x7e) && r != 'µ':
 			return '?'
 		}
 		return r
@@ -217,7 +255,7 @@ func plain(s string) string {
 }
 
 var plainer = strings.NewReplacer(
-	"–", "-", "—", "-", "−", "-", "…", "...", "×", "x", "·", "-", "µ", "u", "μ", "u",
+	"–", "-", "—", "-", "−", "-", "…", "...", "×", "x", "·", "-", "μ", "µ",
 	"“", `"`, "”", `"`, "„", `"`, "’", "'", "‘", "'", "\u00a0", " ", "\u202f", " ", "≥", ">=", "≤", "<=", "→", "->",
 	"ä", "ae", "ö", "oe", "ü", "ue", "ß", "ss", "é", "e", "®", "(R)", "™", "(TM)",
 )
