@@ -77,7 +77,7 @@ func TestBrokerConfigFile(t *testing.T) {
 	want.Storage.Visible = storage.VisibleAppended
 	want.MaxMessageBytes, want.MaxRequestBytes = 2000, 1000000
 	want.SendBufferBytes, want.ReceiveBufferBytes = 1048576, 524288
-	want.Sendfile = false
+	want.Sendfile, want.Version = false, versionText()
 	want.Storage.Topics = map[string]storage.TopicConfig{
 		"clicks":   {Partitions: 8, RetentionAge: new(2 * time.Hour), RetentionBytes: new(int64(1000000))},
 		"searches": {Partitions: 4, SegmentBytes: 1048576, RollInterval: new(time.Hour), RetentionAge: new(3 * time.Hour), RetentionBytes: new(int64(0))},
