@@ -10,8 +10,11 @@ import (
 // What the parts of a group take that have nothing to do with messages, about.
 const (
 	// startStop is for starting and stopping its server and for the pauses
-	// between phases.
+	// between phases, where the plan says nothing of its driver.
 	startStop = 9 * time.Second
+	// remoteTime is for the some dozens of steps of a group, each of which goes
+	// over ssh.
+	remoteTime = 10 * time.Second
 	// restartTime is for ending a server and starting it again.
 	restartTime = 6 * time.Second
 	// dropTime is for writing what a store has in memory alone.
@@ -76,7 +79,13 @@ func (p *Plan) estimate(g group) time.Duration {
 	s, sys := g.main.scenario, g.main.system
 	rate := float64(sys.ExpectedRate)
 	seconds := 2 * float64(sys.WarmUp) / rate
-	pause := startStop
+	pause, known := p.StartStop[sys.Driver]
+	if !known {
+		pause = startStop
+	}
+	if p.Remote {
+		pause += remoteTime
+	}
 	switch s.Work {
 	case resultfile.Consume:
 		seconds += p.consumeSeconds(g.main)

@@ -48,6 +48,13 @@ type Plan struct {
 	// nil: a new run.
 	Before *resultfile.Run
 
+	// StartStop is about what it takes to start and stop a driver's server on a
+	// quiet machine, with the pauses between phases, by the driver's name; for
+	// those that are not in it something in between is taken. Remote says that
+	// each step of it goes over ssh. Both are for the estimate alone.
+	StartStop map[string]time.Duration
+	Remote    bool
+
 	// Stall, Start and Look replace DefaultStall, DefaultStart and DefaultLook
 	// unless 0.
 	Stall, Start, Look time.Duration
@@ -135,6 +142,21 @@ func (p *Plan) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return errors.Join(p.checkOptions(ctx, p.Broker, groups), p.checkSpace(ctx, groups))
+}
+
+// CheckOptions is the part of Check that needs no host: the options that each
+// driver is given. [Plan.Broker] is not used.
+func (p *Plan) CheckOptions(ctx context.Context) error {
+	groups, err := p.groups()
+	if err != nil {
+		return err
+	}
+	return p.checkOptions(ctx, noHost{}, groups)
+}
+
+// checkOptions has the drivers read the options of their systems.
+func (p *Plan) checkOptions(ctx context.Context, broker host.Host, groups []group) error {
 	var errs []error
 	for _, g := range groups {
 		if g.repetition > 1 {
@@ -143,19 +165,19 @@ func (p *Plan) Check(ctx context.Context) error {
 		for _, e := range g.entries() {
 			d, err := p.Drivers.Find(e.system.Driver)
 			if err == nil {
-				err = d.Check(ctx, p.Broker, e.system.Options)
+				err = d.Check(ctx, broker, e.system.Options)
 			}
 			if err == nil && len(e.system.FillOptions) > 0 {
-				if err = d.Check(ctx, p.Broker, fillOptions(e.system)); err != nil {
+				if err = d.Check(ctx, broker, fillOptions(e.system)); err != nil {
 					err = fmt.Errorf("fill_options: %w", err)
 				}
 			}
-			if err != nil && !errors.Is(err, driver.ErrNotInstalled) {
+			if err != nil && !errors.Is(err, driver.ErrNotInstalled) && !errors.Is(err, errNoHost) {
 				errs = append(errs, fmt.Errorf("%s, system %s: %w", e.scenario.Name, e.system.ID, err))
 			}
 		}
 	}
-	return errors.Join(append(errs, p.checkSpace(ctx, groups))...)
+	return errors.Join(errs...)
 }
 
 // spaceReserve is what must be left on the broker host's disk besides the

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -104,6 +105,23 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// What needs no host is found without one.
+func TestCheckOptions(t *testing.T) {
+	p := newPlan(t, 10, scenarioOf("send", resultfile.Produce, system("x", "none")))
+	p.Broker = nil
+	if err := p.CheckOptions(t.Context()); err != nil {
+		t.Error(err)
+	}
+	p.Selection.Scenarios[0].Systems[0].Options["fault"] = "fire"
+	if err := p.CheckOptions(t.Context()); err == nil || !strings.Contains(err.Error(), `send, system x: option fault = "fire"`) {
+		t.Errorf("error %v", err)
+	}
+	var h host.Host = noHost{}
+	if _, err := host.Missing(t.Context(), h, "anything"); !errors.Is(err, errNoHost) {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestEstimate(t *testing.T) {
 	slow := system("slow", "none")
 	slow.ExpectedRate, slow.WarmUp = 1000, 0
@@ -117,6 +135,10 @@ func TestEstimate(t *testing.T) {
 	// Held to 20 s of sending, and as long to consume it, three times.
 	if want := 3 * (40*time.Second + startStop); d != want {
 		t.Errorf("estimate %v, want %v", d, want)
+	}
+	p.StartStop, p.Remote = map[string]time.Duration{slow.Driver: time.Second}, true
+	if d, err = p.Estimate(); err != nil || d != 3*(41*time.Second+remoteTime) {
+		t.Errorf("over ssh, with a time of the driver's own: %v, %v", d, err)
 	}
 }
 

@@ -16,7 +16,8 @@ type Update struct {
 	// Done of Of messages are through in this phase; Of is 0 where a phase has
 	// no messages.
 	Done, Of int64
-	// Left is about how long the rest of the run takes, this attempt included.
+	// Left is about how long the rest of the run takes, this attempt included;
+	// 0 if all of it has taken longer than was estimated.
 	Left time.Duration
 
 	Ended bool   // the attempt is on record
