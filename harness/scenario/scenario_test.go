@@ -255,3 +255,28 @@ func TestList(t *testing.T) {
 		}
 	}
 }
+
+// What a name stands for is told where it does not say so itself.
+func TestSelectionNotes(t *testing.T) {
+	lib := NewLibrary(scenarios.Files)
+	for _, c := range []struct {
+		scenarios, systems []string
+		want               []string
+	}{
+		{[]string{"fig4-producer", "fig5-consumer"}, nil, nil},
+		{[]string{"fig4-producer", "fig5-consumer"}, []string{"limit", "kafka-b50", "rabbitmq"},
+			[]string{`fig5-consumer has no system "kafka-b50", and nothing of that driver is measured there; it has kafka`}},
+		{[]string{"fig4-producer", "fig5-consumer"}, []string{"kafka-b50", "kafka"},
+			[]string{`fig4-producer: "kafka" stands for all systems of that driver: kafka-b1, kafka-b50, kafka-b1-plain`}},
+		{[]string{"fig4-producer", "fig5-consumer"}, []string{"kafka-b50"}, []string{
+			`fig5-consumer has no system "kafka-b50", and nothing of that driver is measured there; it has kafka`,
+			"fig5-consumer is left out: it has none of the systems asked for"}},
+		{[]string{"fig5-consumer"}, []string{"kafka"},
+			[]string{"fig4-producer: kafka-b50 is measured too, since kafka of fig5-consumer consumes what it leaves"}},
+	} {
+		sel, err := lib.Select(c.scenarios, c.systems)
+		if err != nil || !slices.Equal(sel.Notes, c.want) {
+			t.Errorf("%q, %q: %v, notes %q, want %q", c.scenarios, c.systems, err, sel.Notes, c.want)
+		}
+	}
+}

@@ -24,6 +24,9 @@ type Selection struct {
 	Messages  int64             // per attempt
 	Repeat    int
 	Cap       time.Duration // 0 is none
+	// Notes say, a sentence each, what the systems asked for came to where that
+	// is not what their names say.
+	Notes []string
 
 	// warmUpAtMost lowers the warm-up of every system; nil: as the files say.
 	warmUpAtMost *int64
@@ -236,6 +239,14 @@ func (sel *Selection) keep(wanted []string) error {
 				ids[id] = true
 			}
 		}
+		for _, name := range wanted {
+			if note := sel.noteOn(s, name, ids); note != "" {
+				sel.Notes = append(sel.Notes, note)
+			}
+		}
+		if len(ids) == 0 {
+			sel.Notes = append(sel.Notes, s.Name+" is left out: it has none of the systems asked for")
+		}
 		s.Systems = slices.DeleteFunc(slices.Clone(s.Systems), func(sys System) bool { return !ids[sys.ID] })
 		if len(s.Systems) > 0 {
 			kept = append(kept, s)
@@ -243,6 +254,35 @@ func (sel *Selection) keep(wanted []string) error {
 	}
 	sel.Scenarios = kept
 	return nil
+}
+
+// noteOn says what a name that the user gave stands for in a scenario: all
+// systems of a driver, or none while the driver has others there, none of
+// which is measured. "" if it stands for itself.
+func (sel *Selection) noteOn(s Scenario, name string, measured map[string]bool) string {
+	switch named := s.named(name); {
+	case len(named) > 1 || len(named) == 1 && named[0] != name:
+		return fmt.Sprintf("%s: %q stands for all systems of that driver: %s", s.Name, name, strings.Join(named, ", "))
+	case len(named) == 1:
+		return ""
+	}
+	for _, other := range sel.Scenarios {
+		sys, ok := other.System(name)
+		if !ok {
+			continue
+		}
+		var there []string
+		for _, sibling := range s.Systems {
+			if sibling.Driver == sys.Driver {
+				there = append(there, sibling.ID)
+			}
+		}
+		if len(there) == 0 || slices.ContainsFunc(there, func(id string) bool { return measured[id] }) {
+			return ""
+		}
+		return fmt.Sprintf("%s has no system %q, and nothing of that driver is measured there; it has %s", s.Name, name, strings.Join(there, ", "))
+	}
+	return ""
 }
 
 // named returns the IDs that a name given by the user stands for.
@@ -298,7 +338,9 @@ func (sel *Selection) addBacklogs(l Library) error {
 			if producer.Driver != sys.Driver {
 				return fmt.Errorf("%s.toml: system %q: the driver is %s, but its backlog %q is left by %s", s.Name, sys.ID, sys.Driver, sys.Backlog, producer.Driver)
 			}
-			sel.need(whole, producer)
+			if sel.need(whole, producer) {
+				sel.Notes = append(sel.Notes, fmt.Sprintf("%s: %s is measured too, since %s of %s consumes what it leaves", whole.Name, producer.ID, sys.ID, s.Name))
+			}
 		}
 	}
 	slices.SortStableFunc(sel.Scenarios, func(a, b Scenario) int { return workOrder(a) - workOrder(b) })
@@ -312,18 +354,21 @@ func workOrder(s Scenario) int {
 	return 1
 }
 
-// need adds a system of a scenario to the selection unless it is there.
-func (sel *Selection) need(whole Scenario, sys System) {
+// need adds a system of a scenario to the selection unless it is there, and
+// says whether it did.
+func (sel *Selection) need(whole Scenario, sys System) bool {
 	for i := range sel.Scenarios {
 		s := &sel.Scenarios[i]
 		if s.Name != whole.Name {
 			continue
 		}
-		if _, ok := s.System(sys.ID); !ok {
-			s.Systems = append(s.Systems, sys)
+		if _, ok := s.System(sys.ID); ok {
+			return false
 		}
-		return
+		s.Systems = append(s.Systems, sys)
+		return true
 	}
 	whole.Systems = []System{sys}
 	sel.Scenarios = append(sel.Scenarios, whole)
+	return true
 }
