@@ -13,13 +13,13 @@ import (
 func amounts(sel scenario.Selection, s scenario.Scenario, sys scenario.System) string {
 	var said []string
 	if sys.Messages > 0 {
-		said = append(said, thousands(sel.MessagesOf(s, sys))+" messages")
+		said = append(said, counted(sel.MessagesOf(s, sys), "message"))
 	}
 	if sys.PayloadBytes > 0 && sys.PayloadBytes != s.PayloadBytes {
-		said = append(said, fmt.Sprintf("payloads of %s bytes", thousands(int64(sys.PayloadBytes))))
+		said = append(said, "payloads of "+counted(int64(sys.PayloadBytes), "byte"))
 	}
 	if sys.FillMessages > 0 {
-		said = append(said, fmt.Sprintf("%s messages stored before", thousands(sel.FillOf(s, sys))))
+		said = append(said, counted(sel.FillOf(s, sys), "message")+" stored before")
 	}
 	if sys.Consumers > 1 && s.Work == resultfile.Consume {
 		said = append(said, fmt.Sprintf("%d consumers, each of all messages", sys.Consumers))

@@ -57,7 +57,7 @@ func (p *progress) update(u runner.Update) {
 	default:
 		if now := u.Attempt.ID + string(u.Phase); now != p.shown {
 			p.shown = now
-			p.say("%s  %s: %s (about %s left in all)", place(u), u.Label, u.Phase, minutes(u.Left))
+			p.say("%s  %s: %s (%s)", place(u), u.Label, u.Phase, timeLeft(u.Left, " in all"))
 		}
 	}
 }
@@ -70,6 +70,14 @@ func (p *progress) say(format string, args ...any) {
 	}
 	// Progress that cannot be shown is no reason to stop measuring.
 	_, _ = fmt.Fprintf(out, format+"\n", args...)
+}
+
+// timeLeft says about how long it still takes.
+func timeLeft(d time.Duration, of string) string {
+	if d < time.Second {
+		return "longer than estimated"
+	}
+	return "about " + minutes(d) + " left" + of
 }
 
 // place says which attempt it is.
@@ -129,7 +137,7 @@ func (p *progress) draw(u runner.Update) {
 				if u.Of > 0 {
 					share = fmt.Sprintf("%3d %%, ", 100*min(u.Done, u.Of)/u.Of)
 				}
-				return fmt.Sprintf(" %s%s left", share, minutes(u.Left))
+				return fmt.Sprintf(" %s%s", share, timeLeft(u.Left, ""))
 			})))
 	}
 	select { // the newest replaces one that was not drawn

@@ -51,7 +51,7 @@ func newRunFlags(std stdio) *runFlags {
 	flags.SetOutput(std.Out)
 	f.testbed = testbedFlag(flags)
 	flags.StringArrayVar(&f.scenarios, "scenario", nil, "scenario by `name` (\"testbed list\") or path; may be given several times (default fig4-producer and fig5-consumer)")
-	flags.StringArrayVar(&f.systems, "system", nil, "only the system of this `name`; may be given several times (default all of the scenarios)")
+	flags.StringArrayVar(&f.systems, "system", nil, "only the system of this `name`, or all of the driver of this name; may be given several times (default all)")
 	flags.Int64Var(&f.messages, "messages", 0, "messages of one attempt (default what the scenario says, or 1000000)")
 	flags.IntVar(&f.repeat, "repeat", 0, "repetitions (default what the scenario says, or 3)")
 	flags.StringVar(&f.cap, "cap", "", "longest `time` of one attempt, or none (default what the scenario says, or 45s)")
@@ -166,12 +166,15 @@ func runRun(ctx context.Context, args []string, std stdio) (err error) {
 			return err
 		}
 	}
-	plan := runner.Plan{Selection: sel, Seed: f.seed, Drivers: drivers(), Before: earlier}
+	plan := runner.Plan{Selection: sel, Seed: f.seed, Drivers: drivers(), Before: earlier, StartStop: startStop, Remote: tb.Kind == host.SSH}
 	if !f.set.Changed("seed") {
 		plan.Seed = rand.Int64N(1_000_000) // short enough to be typed again
 	}
 	if f.planOnly {
 		std.Err = std.Out // the plan is what was asked for
+	}
+	if err := plan.CheckOptions(ctx); err != nil {
+		return err
 	}
 	if err := tellPlan(plan, std); err != nil || f.planOnly {
 		return err
@@ -209,44 +212,6 @@ func runRun(ctx context.Context, args []string, std stdio) (err error) {
 	}
 	defer func() { err = errors.Join(err, plan.Results.Close()) }()
 	return f.measure(ctx, plan, std)
-}
-
-// tellPlan shows what is going to be done and how long it takes, before
-// anything is done.
-func tellPlan(plan runner.Plan, std stdio) error {
-	estimate, err := plan.Estimate()
-	if err != nil {
-		return err
-	}
-	sel := plan.Selection
-	limit := "no cap"
-	if sel.Cap > 0 {
-		limit = fmt.Sprintf("at most %v each", sel.Cap)
-	}
-	fmt.Fprintf(std.Err, "%s: %s messages an attempt, %s, %s, seed %d\n", strings.Join(sel.Names, ", "), thousands(sel.Messages), repetitions(sel.Repeat), limit, plan.Seed)
-	for _, s := range sel.Scenarios {
-		var labels []string
-		for _, sys := range s.Systems {
-			labels = append(labels, sys.Label)
-		}
-		fmt.Fprintf(std.Err, "%s, systems in shuffled order: %s\n", s.Name, strings.Join(labels, "; "))
-	}
-	for _, s := range sel.Scenarios {
-		for _, sys := range s.Systems {
-			if held := sys.LongestRun(sel.Cap); held > 0 && (sel.Cap == 0 || held < sel.Cap) {
-				fmt.Fprintf(std.Err, "%s, %s: held to %v\n", s.Name, sys.Label, held)
-			}
-			if own := amounts(sel, s, sys); own != "" {
-				fmt.Fprintf(std.Err, "%s, %s: %s\n", s.Name, sys.Label, own)
-			}
-		}
-	}
-	what := "This"
-	if plan.Before != nil {
-		what = "What is not valid yet"
-	}
-	fmt.Fprintf(std.Err, "%s takes at most about %s, and the look at the hosts before it half a minute.\n", what, minutes(estimate))
-	return nil
 }
 
 // measure runs the plan and shows what came out, also of a run that was
@@ -437,18 +402,19 @@ func openHosts(ctx context.Context, tb scenario.Testbed) (client, broker host.Ho
 	return client, broker, closeBoth, nil
 }
 
-func repetitions(n int) string {
+// counted writes so many things of a kind.
+func counted(n int64, kind string) string {
 	if n == 1 {
-		return "1 repetition"
+		return "1 " + kind
 	}
-	return fmt.Sprintf("%d repetitions", n)
+	return thousands(n) + " " + kind + "s"
 }
 
 // minutes writes a duration as people say it.
 func minutes(d time.Duration) string {
 	switch {
 	case d < 90*time.Second:
-		return fmt.Sprintf("%d seconds", int(d.Seconds()+0.5))
+		return counted(int64(d.Seconds()+0.5), "second")
 	case d < 90*time.Minute:
 		return fmt.Sprintf("%d minutes", int(d.Minutes()+0.5))
 	}
