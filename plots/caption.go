@@ -73,7 +73,11 @@ func amounts(run resultfile.Run, s resultfile.Scenario, v view) string {
 		}
 		return number(lo) + " to " + number(hi)
 	}
-	return fmt.Sprintf("%s messages of %s bytes asked for in each repetition", fromTo(messages), fromTo(payloads))
+	of := "messages"
+	if slices.Max(messages) == 1 {
+		of = "message"
+	}
+	return fmt.Sprintf("%s %s of %s bytes asked for in each repetition", fromTo(messages), of, fromTo(payloads))
 }
 
 // spreadText says what stands around a median, by the repetitions of the

@@ -81,6 +81,8 @@ func ceilingLine(r *resultfile.Result, s resultfile.Scenario, shown func(resultf
 	switch {
 	case !measured:
 		return line + "."
+	case len(marked) == 0 && s.Work == resultfile.Stream:
+		return "" // planned rates are far below it
 	case len(marked) == 0:
 		return line + "; every system is further below it than a factor of two."
 	}

@@ -42,13 +42,6 @@ type Compared struct {
 	in int // which of the runs have it
 }
 
-// Which of two runs have a system.
-const (
-	inBoth = iota
-	inFirst
-	inSecond
-)
-
 // ComparedQuantity is a quantity of one system in both runs.
 type ComparedQuantity struct {
 	Quantity Quantity `json:"quantity"`
@@ -203,11 +196,13 @@ func (c Comparison) write(w io.Writer, as format) error {
 		}
 	}
 	if lines := c.onesOnly(len(both) > 0); len(lines) > 0 {
-		if _, err := fmt.Fprintf(w, "%s\n", as.paragraph(strings.Join(lines, " "))); err != nil || len(both) == 0 {
-			return err
+		for _, line := range lines {
+			if _, err := fmt.Fprintf(w, "%s\n\n", as.paragraph(line)); err != nil {
+				return err
+			}
 		}
-		if _, err := fmt.Fprintln(w); err != nil {
-			return err
+		if len(both) == 0 {
+			return nil
 		}
 	}
 	c.Systems = both
@@ -248,38 +243,6 @@ func (c Comparison) write(w io.Writer, as format) error {
 		}
 	}
 	return nil
-}
-
-// onesOnly says what only one of the runs has, scenario by scenario, and so is
-// in no table.
-func (c Comparison) onesOnly(shared bool) (lines []string) {
-	for _, side := range []struct {
-		in   int
-		name string
-	}{{inFirst, "first"}, {inSecond, "second"}} {
-		var scenarios []string
-		labels := make(map[string][]string)
-		for _, y := range c.Systems {
-			if y.in != side.in {
-				continue
-			}
-			if labels[y.Scenario] == nil {
-				scenarios = append(scenarios, y.Scenario)
-			}
-			labels[y.Scenario] = append(labels[y.Scenario], y.Label)
-		}
-		var parts []string
-		for _, s := range scenarios {
-			parts = append(parts, fmt.Sprintf("%s (%s)", s, shortList(labels[s])))
-		}
-		if len(parts) > 0 {
-			lines = append(lines, fmt.Sprintf("In the %s run alone: %s.", side.name, strings.Join(parts, "; ")))
-		}
-	}
-	if !shared {
-		lines = append([]string{"The runs share nothing: no system of a scenario is in both, so there is nothing to compare."}, lines...)
-	}
-	return lines
 }
 
 // anyOf says whether something holds of the message rate or of another quantity.

@@ -246,3 +246,28 @@ func TestB22RateBelowThePlanIsNamed(t *testing.T) {
 		t.Errorf("at 1,000/s: %q", row)
 	}
 }
+
+// Runs that have nothing in common are told so, without a table of what one of
+// them has.
+func TestCompareOfRunsThatShareNothing(t *testing.T) {
+	a := read(t, world{repeat: 1, only: []string{"rebalance"}}.make(t))
+	b := read(t, world{repeat: 1, only: []string{"latency"}}.make(t))
+	var text bytes.Buffer
+	if err := Compare(a, b).Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"The runs share nothing", "In the first run alone: rebalance (", "In the second run alone: latency ("} {
+		if !strings.Contains(strings.ReplaceAll(text.String(), "\n", " "), want) {
+			t.Errorf("no %q in\n%s", want, &text)
+		}
+	}
+	if strings.Contains(text.String(), "measured in one only") {
+		t.Errorf("rows of what is in one only:\n%s", &text)
+	}
+	both := read(t, world{repeat: 1, only: []string{"rebalance", "latency"}}.make(t))
+	text.Reset()
+	if err := Compare(a, both).Text(&text); err != nil || strings.Contains(text.String(), "share nothing") ||
+		!strings.Contains(text.String(), "In the second run alone: latency (") || !strings.Contains(text.String(), "verdict") {
+		t.Errorf("%v\n%s", err, &text)
+	}
+}

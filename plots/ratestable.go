@@ -39,8 +39,8 @@ func writeRates(w io.Writer, r *resultfile.Result, as format) error {
 
 // runLine names a run and says what must be known to compare it.
 func runLine(run resultfile.Run) string {
-	return fmt.Sprintf("Run %s: %s messages asked for in each attempt, %s, %s, commit %s",
-		run.Name, number(float64(run.Messages)), plural(run.Repeat, "repetition"), capText(run), shortCommit(run.Commit))
+	return fmt.Sprintf("Run %s: %s asked for in each attempt, %s, %s, commit %s",
+		run.Name, plural(int(run.Messages), "message"), plural(run.Repeat, "repetition"), capText(run), shortCommit(run.Commit))
 }
 
 // capText says how long an attempt could take.

@@ -2,6 +2,7 @@ package plots
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,8 @@ type use struct {
 	clientSent, brokerSent float64 // MB/s
 	broker, client, all    float64 // cores
 	written, read          float64 // MB/s
+	ownRead                float64 // MB/s, of the system's processes
+	counted                bool    // theirs was counted
 	wanted, achieved       float64
 	cores                  string // that the broker may use
 	real                   bool   // two machines
@@ -47,7 +50,7 @@ func usedRun(t *testing.T, work resultfile.Work, u use, shift ...use) *resultfil
 			mb := func(rate float64) int64 { return int64(rate * at * 1e6) }
 			samples = append(samples,
 				resultfile.Sample{Seconds: at, Host: "client", NetTxBytes: mb(v.clientSent), ProcessSeconds: v.client * at, CPUSeconds: v.all * at},
-				resultfile.Sample{Seconds: at, Host: "broker", NetTxBytes: mb(v.brokerSent), ProcessSeconds: v.broker * at, CPUSeconds: v.all * at, DiskWriteBytes: mb(v.written), DiskReadBytes: mb(v.read)})
+				resultfile.Sample{Seconds: at, Host: "broker", NetTxBytes: mb(v.brokerSent), ProcessSeconds: v.broker * at, CPUSeconds: v.all * at, DiskWriteBytes: mb(v.written), DiskReadBytes: mb(v.read), ProcessReadBytes: mb(v.ownRead), ProcessSyscalls: int64(at) * int64(btoi(v.counted))})
 		}
 		if err := w.PutAttempt(a, []resultfile.Point{{}, {Seconds: 10, Messages: 10, Arrived: 10}}, samples); err != nil {
 			t.Fatal(err)
@@ -102,6 +105,28 @@ func TestTheLimitIsThatOfTheMedian(t *testing.T) {
 	}
 	if line := boundsLine(r, r.Run.Scenarios[0], extrasView.shows); !strings.Contains(line, "link: X (95 %)") {
 		t.Error(line)
+	}
+}
+
+// Systems that keep to a planned rate need no list.
+func TestThePlanIsToldInAWord(t *testing.T) {
+	r := usedRun(t, resultfile.Stream, use{clientSent: 20, brokerSent: 20, wanted: 1000, achieved: 998})
+	if line := boundsLine(r, r.Run.Scenarios[0], extrasView.shows); !strings.HasSuffix(line, "by the samples of both hosts: for all the rate that was planned.") {
+		t.Error(line)
+	}
+}
+
+// What the disk does for other programs is theirs.
+func TestOtherLoadOnTheDisk(t *testing.T) {
+	for own, want := range map[float64]string{0: resourceOtherReads + " 98 %", 350: "disk, reading 98 %"} {
+		r := usedRun(t, resultfile.Produce, use{read: 390, clientSent: 20, ownRead: own, counted: true})
+		s := r.Run.Scenarios[0]
+		if got := boundOf(r, s, s.Systems[0]).text(); got != want {
+			t.Errorf("%v MB/s of the system's own: %q, want %q", own, got, want)
+		}
+		if head := usedTable(r, s).Head; slices.Contains(head, resourceOtherReads+", %") != (own == 0) || slices.Contains(head, resourceOtherWrites+", %") {
+			t.Errorf("columns %q", head)
+		}
 	}
 }
 

@@ -38,11 +38,19 @@ func boundsLine(r *resultfile.Result, s resultfile.Scenario, shown func(resultfi
 	if len(order) == 0 {
 		return ""
 	}
-	slices.SortStableFunc(order, func(a, b string) int { // resources first
-		return cmp.Compare(len(waiting)*btoi(a == waiting), len(waiting)*btoi(b == waiting))
+	slices.SortStableFunc(order, func(a, b string) int { // resources first, and what is as it should be last
+		return cmp.Compare(btoi(a == waiting)+2*btoi(a == resourcePlan), btoi(b == waiting)+2*btoi(b == resourcePlan))
 	})
 	var parts []string
 	for i, by := range order {
+		if by == resourcePlan {
+			who := "for all"
+			if i > 0 {
+				who = "For the others"
+			}
+			parts = append(parts, who+" the rate that was planned")
+			continue
+		}
 		head := by
 		if i > 0 { // it begins a sentence
 			head = strings.ToUpper(by[:1]) + by[1:]

@@ -62,6 +62,10 @@ func Hosts(t resultfile.Testbed) *Table { return hosts(t) }
 // the two hosts are one machine.
 func HostsLine(t resultfile.Testbed) string { return hostsLine(t) }
 
+// Mark labels what was not measured on two machines: "emulated", or that there
+// was no link; "" for two machines.
+func Mark(t resultfile.Testbed) string { return emulatedMark(t) }
+
 // RunLine names a run and says what must be known to compare it.
 func RunLine(run resultfile.Run) string { return runLine(run) }
 
