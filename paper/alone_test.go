@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kafkalab/results/resultfile"
 )
 
 // claimIDs are the claims in a part of a page, in order.
@@ -75,6 +77,18 @@ func TestReportOfAShortRun(t *testing.T) {
 	}
 	if !strings.Contains(parsePage(t, page).byID(t, "claims").all("table")[0].text(), why) || !strings.Contains(string(markdown), ", "+why+" |") {
 		t.Errorf("no claim says %q", why)
+	}
+}
+
+// A run is marked as its figures are.
+func TestLabel(t *testing.T) {
+	for want, bed := range map[string]resultfile.Testbed{
+		"emulated": {Kind: "netns", Emulated: true}, "one machine, no link": {Kind: "local", Emulated: true}, "": {Kind: "ssh"},
+	} {
+		p, err := newPart(&resultfile.Result{Run: resultfile.Run{Name: "run", Testbed: bed}}, "run/")
+		if err != nil || p.Label != want {
+			t.Errorf("%s: %q, %v", bed.Kind, p.Label, err)
+		}
 	}
 }
 

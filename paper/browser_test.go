@@ -84,7 +84,7 @@ window.onload = () => {
       background: getComputedStyle(d.body).backgroundColor,
       wide: [...d.querySelectorAll("table")].filter(e => e.getBoundingClientRect().width > d.documentElement.clientWidth + 1).map(e => (e.className + ": " + e.textContent).trim().substring(0, 200)),
       hidden: [...d.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth + 1 && e.querySelector("table")).map(e => e.textContent.trim().substring(0, 200)),
-      unsaid: [...d.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth + 1 && f.contentWindow.getComputedStyle(e, "::before").display == "none").map(e => e.textContent.trim().substring(0, 200)),
+      unsaid: [...d.querySelectorAll("*")].filter(e => e.scrollWidth > e.clientWidth + 1 && ["auto", "scroll"].includes(getComputedStyle(e).overflowX) && f.className != "print" && !getComputedStyle(e).backgroundAttachment.includes("local")).map(e => e.textContent.trim().substring(0, 200)),
       letters: Math.min(...[...d.querySelectorAll("th, td")].map(e => parseFloat(getComputedStyle(e).fontSize))),
       cut: [...d.querySelectorAll("figure svg text")].filter(e => e.getBoundingClientRect().right > e.closest("svg").getBoundingClientRect().right + 1).map(e => e.textContent),
     };
@@ -103,7 +103,7 @@ type measured struct {
 	Background string
 	Wide       []string // tables that are wider than the page
 	Hidden     []string // tables that must be scrolled to be seen whole
-	Unsaid     []string // what must be scrolled and does not say so
+	Unsaid     []string // what must be scrolled and has no shadow that shows it
 	Letters    float64  // of the smallest in tables, pixels
 	Cut        []string
 }

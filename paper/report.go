@@ -45,7 +45,7 @@ type RunPart struct {
 	Link     string // to its folder, relative to that of the report, with a slash at its end
 	Line     string // what must be known to compare it
 	Hosts    string // where it took place, in a sentence
-	Label    string // "emulated", where both hosts are one machine, else ""
+	Label    string // as its figures have it: "emulated", say, else ""
 	Sections []plots.Section
 	HostFact *plots.Table
 	Around   string   // the conditions
@@ -150,10 +150,7 @@ func newPart(r *resultfile.Result, link string) (RunPart, error) {
 	}
 	p := RunPart{
 		Run: r.Run, Link: link, Line: plots.RunLine(r.Run), Hosts: plots.HostsLine(r.Run.Testbed),
-		Sections: sections, HostFact: plots.Hosts(r.Run.Testbed), Around: environment(r.Run), dir: r.Dir,
-	}
-	if r.Run.Testbed.Emulated {
-		p.Label = "emulated"
+		Label: plots.Mark(r.Run.Testbed), Sections: sections, HostFact: plots.Hosts(r.Run.Testbed), Around: environment(r.Run), dir: r.Dir,
 	}
 	for _, fault := range r.Faults() {
 		p.Faults = append(p.Faults, inFolder(fault, r.Dir))
