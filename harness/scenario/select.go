@@ -1,13 +1,8 @@
 package scenario
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"kafkalab/results/resultfile"
@@ -30,97 +25,6 @@ type Selection struct {
 
 	// warmUpAtMost lowers the warm-up of every system; nil: as the files say.
 	warmUpAtMost *int64
-}
-
-// Library is a set of scenario files.
-type Library struct{ files fs.FS }
-
-// NewLibrary returns the library of the scenario files (*.toml) in the root of
-// files. Files whose name begins with "testbed" describe hosts and are left
-// out.
-func NewLibrary(files fs.FS) Library { return Library{files} }
-
-// Names lists the scenarios, sorted.
-func (l Library) Names() ([]string, error) {
-	found, err := fs.Glob(l.files, "*.toml")
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, f := range found {
-		if !strings.HasPrefix(f, "testbed") {
-			names = append(names, strings.TrimSuffix(f, ".toml"))
-		}
-	}
-	return names, nil
-}
-
-// Entry is a scenario as a list shows it.
-type Entry struct {
-	Name    string          `json:"name"`
-	Title   string          `json:"title"`
-	Purpose string          `json:"purpose"`
-	Work    resultfile.Work `json:"work,omitempty"`
-	Include []string        `json:"include,omitempty"` // the scenarios that it runs
-	Systems []EntrySystem   `json:"systems,omitempty"`
-}
-
-// EntrySystem is a system as a list shows it.
-type EntrySystem struct {
-	ID        string `json:"id"`
-	Label     string `json:"label"`
-	Role      string `json:"role"`
-	OnRequest bool   `json:"on_request,omitempty"` // not measured unless it is named
-}
-
-// List describes every scenario of the library.
-func (l Library) List() ([]Entry, error) {
-	names, err := l.Names()
-	if err != nil {
-		return nil, err
-	}
-	var entries []Entry
-	for _, name := range names {
-		f, _, err := l.read(name)
-		if err != nil {
-			return nil, err
-		}
-		e := Entry{Name: f.Name, Title: f.Title, Purpose: f.Purpose, Work: resultfile.Work(f.Work), Include: f.Include}
-		for _, s := range f.Systems {
-			e.Systems = append(e.Systems, EntrySystem{ID: s.ID, Label: s.Label, Role: s.Role, OnRequest: s.OnRequest})
-		}
-		entries = append(entries, e)
-	}
-	return entries, nil
-}
-
-// read reads the scenario of that name from the library, or from a path if it
-// looks like one.
-func (l Library) read(name string) (file, []byte, error) {
-	var text []byte
-	var err error
-	base := name
-	if strings.ContainsRune(name, filepath.Separator) || strings.HasSuffix(name, ".toml") {
-		base = strings.TrimSuffix(filepath.Base(name), ".toml")
-		text, err = os.ReadFile(name)
-	} else {
-		text, err = fs.ReadFile(l.files, name+".toml")
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		names, listErr := l.Names()
-		if listErr != nil {
-			return file{}, nil, listErr
-		}
-		return file{}, nil, fmt.Errorf("no scenario %q%s (a path to a .toml file is taken too)", name, suggest(name, names))
-	}
-	if err != nil {
-		return file{}, nil, fmt.Errorf("scenario %s: %w", name, err)
-	}
-	f, err := parse(base+".toml", text)
-	if err == nil && f.Name != base {
-		err = fmt.Errorf("%s.toml: name = %q: the name of the file, %q, is wanted", base, f.Name, base)
-	}
-	return f, text, err
 }
 
 // Select reads the named scenarios and keeps the named systems of them, or all
@@ -254,35 +158,6 @@ func (sel *Selection) keep(wanted []string) error {
 	}
 	sel.Scenarios = kept
 	return nil
-}
-
-// noteOn says what a name that the user gave stands for in a scenario: all
-// systems of a driver, or none while the driver has others there, none of
-// which is measured. "" if it stands for itself.
-func (sel *Selection) noteOn(s Scenario, name string, measured map[string]bool) string {
-	switch named := s.named(name); {
-	case len(named) > 1 || len(named) == 1 && named[0] != name:
-		return fmt.Sprintf("%s: %q stands for all systems of that driver: %s", s.Name, name, strings.Join(named, ", "))
-	case len(named) == 1:
-		return ""
-	}
-	for _, other := range sel.Scenarios {
-		sys, ok := other.System(name)
-		if !ok {
-			continue
-		}
-		var there []string
-		for _, sibling := range s.Systems {
-			if sibling.Driver == sys.Driver {
-				there = append(there, sibling.ID)
-			}
-		}
-		if len(there) == 0 || slices.ContainsFunc(there, func(id string) bool { return measured[id] }) {
-			return ""
-		}
-		return fmt.Sprintf("%s has no system %q, and nothing of that driver is measured there; it has %s", s.Name, name, strings.Join(there, ", "))
-	}
-	return ""
 }
 
 // named returns the IDs that a name given by the user stands for.

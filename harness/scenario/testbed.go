@@ -223,7 +223,7 @@ func (h hostTable) buildSSH(folder, name string, c *host.Config) error {
 			return errors.New("ssh is missing: how the host is reached, such as \"user@192.168.7.2\"")
 		}
 		if h.Port != nil || h.Identity != nil || h.Config != nil {
-			return errors.New("port, identity, config: without ssh, the client host is this machine")
+			return errors.New("port, identity, config: without ssh, the client host is this machine: remove these keys too")
 		}
 		c.Kind = host.Local
 		return nil

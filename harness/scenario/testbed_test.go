@@ -137,6 +137,7 @@ func TestTestbedFaultsAreNamed(t *testing.T) {
 		{"kind = \"local\"\n[client]\ndevice = \"x\"\n", []string{"netns"}},
 		{strings.Replace(ssh, "ssh = \"b\"\n", "", 1), []string{"[broker]", "ssh is missing"}},
 		{strings.Replace(ssh, "address = \"10.1.1.1\"\n", "", 1), []string{"[client]", "address is missing"}},
+		{strings.Replace(ssh, "ssh = \"a\"\n", "port = 22\n", 1), []string{"[client]", "remove these keys too"}},
 		{strings.Replace(ssh, "10.1.1.2", "10.1.1.1", 1), []string{"both hosts have the address"}},
 		{strings.Replace(ssh, "\"b\"", "\"-oProxyCommand=x\"", 1), []string{"-oProxyCommand"}},
 		{ssh + "port = 70000\n", []string{"70000"}},
