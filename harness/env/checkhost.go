@@ -84,7 +84,7 @@ func (c checker) host(ctx context.Context, cfg host.Config, broker bool, clocks 
 		c.copies(ctx, h)
 	}
 	if clocks != nil {
-		c.address(h, s)
+		c.address(h, s, broker)
 		if d, err := clockOffset(ctx, h); err == nil {
 			clocks[h.Name()] = d
 		} else {
@@ -240,9 +240,14 @@ func (c checker) copies(ctx context.Context, h host.Host) {
 	c.report(h.Name(), "own programs", OK, "can be copied there and run", "")
 }
 
-func (c checker) address(h host.Host, s sections) {
+func (c checker) address(h host.Host, s sections, broker bool) {
 	if s["device"] == "" {
-		c.report(h.Name(), "address", Missing, h.Addr()+" is no address of this host", "on "+h.Name()+": ip address show")
+		table := "[client]"
+		if broker {
+			table = "[broker]"
+		}
+		c.report(h.Name(), "address", Missing, h.Addr()+" is no address of this host",
+			"on "+h.Name()+": ip address show; and put the one on the network to be measured as address into "+table+" of the testbed file")
 		return
 	}
 	c.report(h.Name(), "address", OK, h.Addr()+" on "+s.device(), "")

@@ -175,6 +175,9 @@ func TestCheckSSH(t *testing.T) {
 		if f.Check == "reachable" && f.Status == env.Missing && !strings.Contains(f.Fix, "ssh-copy-id") {
 			t.Errorf("what mends it: %s", f.Fix)
 		}
+		if f.Check == "address" && f.Status == env.Missing && !strings.Contains(f.Fix, "as address into [client]") {
+			t.Errorf("what mends the address: %s", f.Fix)
+		}
 	}
 	if s := statusOf(found, "reachable"); len(s) != 2 || s[0] != env.OK || s[1] != env.Missing {
 		t.Errorf("reachable: %v", s)

@@ -127,6 +127,11 @@ func (c checker) paperLink(s sections) compared {
 		l.here, l.why = "none", "client and broker share a machine without a link"
 	default:
 		l.here = s.device()
+		if l.here == "" {
+			// Whatever network it is on, it is not the one of the testbed file.
+			l.here = "none: the address of the testbed file is not there"
+			break
+		}
 		if mbps := s["speed"]; mbps != "" && !strings.HasPrefix(mbps, "-") {
 			l.same = mbps == strconv.Itoa(paperLinkMbps)
 		} else if mbps := c.site.Link.RateMbps; mbps > 0 {

@@ -66,6 +66,7 @@ func TestLinesBesideThePaper(t *testing.T) {
 		{"shared", host.Namespace, 1000, paper, "nynyy"},
 		{"without a rate", host.Namespace, 0, paper, "nynyn"},
 		{"without a link", host.Local, 0, paper, "nynyn"},
+		{"an address that is not there", host.SSH, 1000, sections{"speed": "1000"}, "nnnnn"},
 		{"nothing known", host.SSH, 0, sections{}, "nnnnn"},
 		{"declared", host.SSH, 1000, machine(8, "2000", "16300000", "6", "-1"), "yyyyy"},
 	} {
