@@ -27,8 +27,8 @@ func runCeiling(ctx context.Context, args []string, std stdio) error {
 	each := flags.Duration("time", time.Second, "how long to send, and how long to receive, for each size")
 	dir := flags.String("dir", "", "`folder` for a file of one page (default that of the system for such files)")
 	flags.Usage = func() {
-		fmt.Fprintf(std.Out, "testbed ceiling prints how many messages a second this machine makes, sends to a driver that throws them away, gets back and checks.\n\n%s\n"+
-			"Example:\n  testbed ceiling --payload-bytes 200,1000 --time 1s\n", flags.FlagUsages())
+		fmt.Fprintf(std.Out, "testbed ceiling prints how many messages a second this machine makes, sends to a\ndriver that throws them away, gets back and checks.\n\n%s\n"+
+			"Example:\n  testbed ceiling --payload-bytes 200,1000 --time 1s\n", flags.FlagUsagesWrapped(helpWidth))
 	}
 	if err := parseFlags(flags, args); err != nil {
 		return err

@@ -30,7 +30,7 @@ two: each system's rate in the first and in the second run, every other quantity
 of their figures, and whether they differ beyond noise. An attempt whose file is
 damaged is named and left out.
 
-`, flags.FlagUsages(), `
+`, flags.FlagUsagesWrapped(helpWidth), `
 Example:
   testbed compare results/local/20261130T120000Z-fig4-producer results/local/20261201T120000Z-fig4-producer
 `)

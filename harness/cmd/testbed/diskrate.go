@@ -27,7 +27,7 @@ Writes and reads a file without a name on the disk of a folder, past the page
 cache, for a second or so each way, and prints the rates as JSON. "testbed run"
 and "testbed doctor" call it on both hosts.
 
-`, flags.FlagUsages(), `
+`, flags.FlagUsagesWrapped(helpWidth), `
 Example:
   testbed disk-rate --dir /var/tmp
 `)

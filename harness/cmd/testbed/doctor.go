@@ -34,7 +34,7 @@ broker's disk is it writes a file of 1 GB at most there for 1.5 seconds, reads i
 back and removes it. Then it sets both hosts beside the paper's machines. Exit
 status 1 if something is missing without which a run cannot be complete.
 
-`, flags.FlagUsages(), `
+`, flags.FlagUsagesWrapped(helpWidth), `
 Example:
   testbed doctor --testbed my-testbed.toml
 `)

@@ -43,7 +43,7 @@ groups) and Figure 2 (segment files and the list of their base offsets), as PNG,
 SVG and PDF. "testbed report" takes the folder beside those of runs. Nothing is
 measured, and all that was started is ended.
 
-`, flags.FlagUsages(), `
+`, flags.FlagUsagesWrapped(helpWidth), `
 Example:
   testbed draw --out results/local
 `)

@@ -29,7 +29,7 @@ func runGoodputReceive(ctx context.Context, args []string, std stdio) error {
 	d := flags.Duration("duration", 3*time.Second, "how long to count")
 	flags.Usage = func() {
 		fmt.Fprintf(std.Err, "testbed goodput-receive prints the port it listens on, and then the bytes and seconds it counted, as JSON lines.\n\n%s\n"+
-			"Example:\n  testbed goodput-receive --listen 192.168.7.2:0 --duration 3s\n", flags.FlagUsages())
+			"Example:\n  testbed goodput-receive --listen 192.168.7.2:0 --duration 3s\n", flags.FlagUsagesWrapped(helpWidth))
 	}
 	if err := parseFlags(flags, args); err != nil {
 		return err
@@ -54,7 +54,7 @@ func runGoodputSend(ctx context.Context, args []string, std stdio) error {
 	limit := flags.Duration("limit", 20*time.Second, "longest time to send; the receiver ends it before")
 	flags.Usage = func() {
 		fmt.Fprintf(std.Err, "testbed goodput-send sends to a \"testbed goodput-receive\" until that has enough.\n\n%s\n"+
-			"Example:\n  testbed goodput-send --to 192.168.7.2:34567\n", flags.FlagUsages())
+			"Example:\n  testbed goodput-send --to 192.168.7.2:34567\n", flags.FlagUsagesWrapped(helpWidth))
 	}
 	if err := parseFlags(flags, args); err != nil {
 		return err

@@ -242,7 +242,7 @@ Locks a file and holds it until the end of standard input. A line of JSON says
 whether it did: held_by is empty, or tells who has it, and then this ends.
 "testbed run" starts it on the broker host.
 
-`, flags.FlagUsages(), `
+`, flags.FlagUsagesWrapped(helpWidth), `
 Example:
   testbed lock --file /tmp/kafkalab-test.lock
 `)

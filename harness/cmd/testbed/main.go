@@ -85,6 +85,9 @@ func realMain(ctx context.Context, args []string, std stdio) int {
 	return 2
 }
 
+// helpWidth is how many columns a help text takes at most.
+const helpWidth = 120
+
 func usage(w io.Writer) {
 	fmt.Fprint(w, "testbed measures Kafka, RabbitMQ, ActiveMQ and NATS between two hosts and draws the figures.\n\nCommands:\n")
 	for _, c := range commands() {

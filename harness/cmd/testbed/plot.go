@@ -30,7 +30,7 @@ An attempt whose file is damaged is named and left out; of several runs, one
 that cannot be read does not keep the others from being drawn. The names of the
 files written go to standard output.
 
-`, flags.FlagUsages(), `
+`, flags.FlagUsagesWrapped(helpWidth), `
 Example:
   testbed plot results/local/20261130T120000Z-fig4-producer
 `)

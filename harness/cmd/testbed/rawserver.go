@@ -28,7 +28,7 @@ func runRawServer(ctx context.Context, args []string, std stdio) error {
 	flags.IntVar(&cfg.FlushMessages, "flush-messages", 0, "how many messages of a queue ask for a flush to the disk; 0: none do")
 	flags.Usage = func() {
 		fmt.Fprintf(std.Out, "testbed rawserver serves the physical limit of link and disk until it is stopped.\n\n%s\n"+
-			"Example:\n  testbed rawserver --listen 10.0.0.2:9000 --path file --dir /var/tmp/limit\n", flags.FlagUsages())
+			"Example:\n  testbed rawserver --listen 10.0.0.2:9000 --path file --dir /var/tmp/limit\n", flags.FlagUsagesWrapped(helpWidth))
 	}
 	if err := parseFlags(flags, args); err != nil {
 		return err

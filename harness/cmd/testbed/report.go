@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -29,7 +31,7 @@ the same as Markdown (REPORT.md). The same folders give the same files. A folder
 or a file that is damaged is named in the report, and the others count. The names of the
 files written go to standard output.
 
-`, flags.FlagUsages(), `
+`, flags.FlagUsagesWrapped(helpWidth), `
 Example:
   testbed report results/reference/*/ --out results/reference
 `)
@@ -121,8 +123,43 @@ func judgeRun(dir string, std stdio) error {
 	}
 	decided := report.Decided()
 	if decided == "" {
-		decided = "none of the paper's"
+		decided = "none of the paper's, since " + whyNone(report.Claims)
 	}
 	_, err = fmt.Fprintf(std.Err, "Claims decided by it: %s. Report: %s\n", decided, written[0])
 	return err
+}
+
+// whyNone says why a run decides nothing: each reason once, with the claims
+// whose numbers it has.
+func whyNone(claims []paper.Judged) string {
+	var reasons []string
+	of := map[string][]string{}
+	for _, c := range claims {
+		for _, k := range c.Checks {
+			why := ""
+			switch {
+			case k.Verdict != paper.NotMeasured:
+			case len(k.Passed) > 0:
+				why = k.Passed[len(k.Passed)-1].Why
+			case len(k.Findings) > 0:
+				why = k.Why
+			}
+			if why == "" {
+				continue
+			}
+			if of[why] == nil {
+				reasons = append(reasons, why)
+			}
+			if !slices.Contains(of[why], c.ID) {
+				of[why] = append(of[why], c.ID)
+			}
+		}
+	}
+	if len(reasons) == 0 {
+		return "no claim asks for what it measured, or not enough of it is valid"
+	}
+	for i, why := range reasons {
+		reasons[i] = fmt.Sprintf("%s (%s)", why, strings.Join(of[why], ", "))
+	}
+	return strings.Join(reasons, "; ")
 }

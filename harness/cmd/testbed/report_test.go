@@ -54,11 +54,33 @@ func TestRunIsJudged(t *testing.T) {
 	if err := judgeRun(dir, stdio{Out: &told, Err: &told}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "Claims decided by it: none of the paper's. Report: " + filepath.Join(dir, "report.html") + "\n"; told.String() != want {
-		t.Errorf("%q, want %q", told.String(), want)
+	for _, want := range []string{"Claims decided by it: none of the paper's, since ", ". Report: " + filepath.Join(dir, "report.html") + "\n"} {
+		if !strings.Contains(told.String(), want) {
+			t.Errorf("%q, want %q", told.String(), want)
+		}
 	}
+	t.Log(told.String())
 	if _, err := os.Stat(filepath.Join(dir, "REPORT.md")); err != nil {
 		t.Error(err)
+	}
+}
+
+// Each reason for deciding nothing is said once, with the claims that it keeps.
+func TestWhyNone(t *testing.T) {
+	small, local := paper.Passed{Why: "it is too small"}, paper.Passed{Why: "there was no link"}
+	open := func(p ...paper.Passed) paper.JudgedCheck {
+		return paper.JudgedCheck{Verdict: paper.NotMeasured, Passed: p}
+	}
+	claims := []paper.Judged{
+		{Claim: paper.Claim{ID: "C1"}, Checks: []paper.JudgedCheck{open(small), open(small), open()}},
+		{Claim: paper.Claim{ID: "C2"}, Checks: []paper.JudgedCheck{open(local), {Verdict: paper.NotTestable}}},
+		{Claim: paper.Claim{ID: "C3"}, Checks: []paper.JudgedCheck{open(small)}},
+	}
+	if got, want := whyNone(claims), "it is too small (C1, C3); there was no link (C2)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := whyNone(claims[:0]); !strings.Contains(got, "no claim asks") {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -52,7 +52,7 @@ func newRunFlags(std stdio) *runFlags {
 	f.testbed = testbedFlag(flags)
 	flags.StringArrayVar(&f.scenarios, "scenario", nil, "scenario by `name` (\"testbed list\") or path; may be given several times (default fig4-producer and fig5-consumer)")
 	flags.StringArrayVar(&f.systems, "system", nil, "only the system of this `name`, or all of the driver of this name; may be given several times (default all)")
-	flags.Int64Var(&f.messages, "messages", 0, "messages of one attempt (default what the scenario says, or 1000000)")
+	flags.Int64Var(&f.messages, "messages", 0, "messages of one attempt, to which the numbers of a scenario's systems are brought in proportion (default what the scenario says, or 1000000)")
 	flags.IntVar(&f.repeat, "repeat", 0, "repetitions (default what the scenario says, or 3)")
 	flags.StringVar(&f.cap, "cap", "", "longest `time` of one attempt, or none (default what the scenario says, or 45s)")
 	flags.Int64Var(&f.seed, "seed", 0, "seed of the order of the systems (default drawn, and printed)")
@@ -71,7 +71,7 @@ in a folder of its own: points, samples, logs, settings, hosts, outcomes. What
 goes wrong with one system is recorded, and the others still run. The exit
 status is 0 only if every attempt is valid.
 
-`, flags.FlagUsages(), `
+`, flags.FlagUsagesWrapped(helpWidth), `
 Examples:
   testbed run --scenario fig4-producer --scenario fig5-consumer --figures
   testbed run --scenario fig5-consumer --system kafka --messages 10000000 --cap none --repeat 1

@@ -21,6 +21,7 @@ import (
 	"kafkalab/harness/runner"
 	"kafkalab/harness/scenario"
 	"kafkalab/results/resultfile"
+	"kafkalab/scenarios"
 )
 
 // nullScenario writes a scenario of the null driver.
@@ -359,10 +360,29 @@ func TestListCommand(t *testing.T) {
 	if status := realMain(t.Context(), []string{"list"}, stdio{nil, &text, &errs}); status != 0 {
 		t.Fatalf("exit status %d: %s", status, errs.String())
 	}
-	for _, want := range []string{"fig4-producer: Producer performance", "kafka-b50", "smoke: Smoke test", "runs fig4-producer, fig5-consumer"} {
+	names, err := scenario.NewLibrary(scenarios.Files).Names()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range append([]string{"Producer performance", "runs fig4-producer, fig5-consumer"}, names...) {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is not in the list:\n%s", want, text.String())
 		}
+	}
+	if lines := strings.Count(text.String(), "\n"); lines > 2*len(names)+4 || strings.Contains(text.String(), "kafka-b50") {
+		t.Errorf("%d lines for %d scenarios:\n%s", lines, len(names), text.String())
+	}
+	text.Reset()
+	if status := realMain(t.Context(), []string{"list", "fig4-producer", nullScenario(t, "five")}, stdio{nil, &text, &errs}); status != 0 {
+		t.Fatalf("exit status %d: %s", status, errs.String())
+	}
+	for _, want := range []string{"fig4-producer: Producer performance", "limit: A 1 Gb/s wire", "the paper's claims: C", "kafka-b50 ", "five: Ceiling", "null   Null driver"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is not told:\n%s", want, text.String())
+		}
+	}
+	if status := realMain(t.Context(), []string{"list", "fig4-produce"}, stdio{nil, &text, &errs}); status != 1 || !strings.Contains(errs.String(), `did you mean "fig4-producer"?`) {
+		t.Errorf("exit status %d: %s", status, errs.String())
 	}
 	if status := realMain(t.Context(), []string{"list", "--json"}, stdio{nil, &asJSON, &errs}); status != 0 {
 		t.Fatalf("exit status %d: %s", status, errs.String())
@@ -382,6 +402,11 @@ func TestEveryCommandHelps(t *testing.T) {
 		}
 		if help := out.String() + errs.String(); !strings.Contains(help, "Example") {
 			t.Errorf("%s --help shows no example:\n%s", c.name, help)
+		}
+		for line := range strings.Lines(out.String() + errs.String()) {
+			if len(line) > helpWidth+1 {
+				t.Errorf("%s --help: %d columns: %s", c.name, len(line)-1, line)
+			}
 		}
 		if status := realMain(t.Context(), []string{c.name, "--no-such-flag"}, stdio{strings.NewReader(""), &out, &errs}); status != 2 {
 			t.Errorf("%s --no-such-flag: exit status %d", c.name, status)

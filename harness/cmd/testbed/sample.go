@@ -30,7 +30,7 @@ func runSample(ctx context.Context, args []string, std stdio) error {
 	interval := flags.Duration("interval", 500*time.Millisecond, "time between two samples")
 	flags.Usage = func() {
 		fmt.Fprintf(std.Out, "testbed sample prints this host's resources as JSON lines until its standard input ends.\n\n%s\n"+
-			"Example:\n  testbed sample --device eth0 --disk-path /var/lib --interval 1s\n", flags.FlagUsages())
+			"Example:\n  testbed sample --device eth0 --disk-path /var/lib --interval 1s\n", flags.FlagUsagesWrapped(helpWidth))
 	}
 	if err := parseFlags(flags, args); err != nil {
 		return err

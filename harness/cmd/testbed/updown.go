@@ -44,7 +44,7 @@ DIR-raid10, each behind a loop device, and on them a btrfs file system that
 keeps data and metadata in RAID 10. They are on one disk all the same: a RAID
 in its structure and in what it writes, not in its speed.
 
-`, flags.FlagUsages(), `
+`, flags.FlagUsagesWrapped(helpWidth), `
 Examples:
   sudo testbed up
   sudo testbed up --raid10 && sudo testbed run --raid10
@@ -172,7 +172,7 @@ Removes the two network namespaces that "testbed up" made, and ends everything
 that runs in them, and the RAID 10. What is not there is no fault. Of real hosts there is nothing
 to remove: each run removes its own.
 
-`, flags.FlagUsages(), `
+`, flags.FlagUsagesWrapped(helpWidth), `
 Example:
   sudo testbed down
 `)
