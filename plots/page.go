@@ -20,8 +20,8 @@ func Page(r *resultfile.Result) ([]byte, error) {
 	run := r.Run
 	fmt.Fprintf(&b, "# Run %s\n\n", escape(run.Name))
 	fmt.Fprintf(&b, "%s\n\n", escape(hostsLine(run.Testbed)))
-	fmt.Fprintf(&b, "%s messages asked for in each attempt, %s, %s, started %s, commit %s, order of the systems by seed %d. Command: `%s`\n",
-		number(float64(run.Messages)), plural(run.Repeat, "repetition"), capText(run), run.Started.UTC().Format(time.RFC3339), shortCommit(run.Commit), run.Seed,
+	fmt.Fprintf(&b, "%s, %s, %s, started %s, commit %s, order of the systems by seed %d. Command: `%s`\n",
+		askedFor(run), plural(run.Repeat, "repetition"), capText(run), run.Started.UTC().Format(time.RFC3339), shortCommit(run.Commit), run.Seed,
 		strings.ReplaceAll(run.Command, "`", "'"))
 	for i, t := range RatesOf(r) {
 		s := run.Scenarios[i]

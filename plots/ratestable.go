@@ -37,31 +37,6 @@ func writeRates(w io.Writer, r *resultfile.Result, as format) error {
 	return err
 }
 
-// runLine names a run and says what must be known to compare it.
-func runLine(run resultfile.Run) string {
-	return fmt.Sprintf("Run %s: %s asked for in each attempt, %s, %s, commit %s",
-		run.Name, plural(int(run.Messages), "message"), plural(run.Repeat, "repetition"), capText(run), shortCommit(run.Commit))
-}
-
-// capText says how long an attempt could take.
-func capText(run resultfile.Run) string {
-	if run.CapSeconds == 0 {
-		held := make(map[string]bool)
-		for _, s := range run.Scenarios {
-			for _, y := range s.Systems {
-				if y.Capped {
-					held[y.ID] = true
-				}
-			}
-		}
-		if len(held) == 0 {
-			return "no cap"
-		}
-		return "no cap but for the " + plural(len(held), "system") + " held to a time of their own"
-	}
-	return fmt.Sprintf("none longer than %s s", number(run.CapSeconds))
-}
-
 // legendOfTables says what the columns are that do not speak for themselves.
 const legendOfTables = "Of the limit: the share of the physical limit; – for the limit itself, and for systems whose own format of a message is not known byte by byte. " +
 	"Client's view: messages that the client handed over (or received) a second, until its last call returned. " +
