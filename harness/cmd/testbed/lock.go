@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
@@ -151,6 +152,10 @@ func holdHere(tb scenario.Testbed) (release func() error, err error) {
 	return release, err
 }
 
+// lockGrace is how long the holder on another machine has to end after its
+// input has: it has nothing to do but to let go.
+const lockGrace = time.Second
+
 // holdThere locks a testbed whose broker host is another machine, and does
 // nothing for any other. A process there holds the lock, which ends with the
 // connection to this one.
@@ -174,7 +179,7 @@ func holdThere(ctx context.Context, tb scenario.Testbed, broker host.Host) (rele
 	}
 	release = func() error {
 		err := keep.Close()
-		return errors.Join(err, p.Stop(context.WithoutCancel(ctx), cleanUpWait))
+		return errors.Join(err, p.Stop(context.WithoutCancel(ctx), lockGrace))
 	}
 	select {
 	case <-answer.whole:

@@ -8,9 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -375,66 +373,4 @@ func baseNames(names []string) []string {
 		base = append(base, strings.TrimSuffix(filepath.Base(n), ".toml"))
 	}
 	return base
-}
-
-// openHosts opens both hosts of a testbed. What was opened is closed by the
-// function returned, or here on an error.
-func openHosts(ctx context.Context, tb scenario.Testbed) (client, broker host.Host, closeBoth func() error, err error) {
-	// Both at once: over ssh each takes a while.
-	var clientErr, brokerErr error
-	var wg sync.WaitGroup
-	wg.Go(func() { client, clientErr = host.Open(ctx, tb.ClientHost) })
-	wg.Go(func() { broker, brokerErr = host.Open(ctx, tb.BrokerHost) })
-	wg.Wait()
-	closeBoth = func() error {
-		var errs [2]error
-		for i, h := range []host.Host{client, broker} {
-			if h != nil {
-				wg.Go(func() { errs[i] = closeHost(ctx, h) })
-			}
-		}
-		wg.Wait()
-		return errors.Join(errs[:]...)
-	}
-	if err := errors.Join(clientErr, brokerErr); err != nil {
-		return nil, nil, nil, errors.Join(err, closeBoth())
-	}
-	return client, broker, closeBoth, nil
-}
-
-// counted writes so many things of a kind.
-func counted(n int64, kind string) string {
-	if n == 1 {
-		return "1 " + kind
-	}
-	return thousands(n) + " " + kind + "s"
-}
-
-// minutes writes a duration as people say it.
-func minutes(d time.Duration) string {
-	switch {
-	case d < 90*time.Second:
-		return counted(int64(d.Seconds()+0.5), "second")
-	case d < 90*time.Minute:
-		return fmt.Sprintf("%d minutes", int(d.Minutes()+0.5))
-	}
-	return fmt.Sprintf("%.1f hours", d.Hours())
-}
-
-// calledAs is the path by which this program was called, for commands that a
-// user is to type.
-func calledAs() string { return os.Args[0] }
-
-// thousands writes a number as the tables do.
-func thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
-
-// commandLine is how the testbed was called, for the result.
-func commandLine() string {
-	return strings.Join(append([]string{filepath.Base(os.Args[0])}, os.Args[1:]...), " ")
 }
