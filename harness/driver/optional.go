@@ -147,14 +147,14 @@ type RebalanceResult struct {
 	// RepeatsClean came twice although every consumer before had closed cleanly,
 	// RepeatsUnclean after one that was killed; Uncommitted is how many of the
 	// killed one had not been committed, which bounds the latter.
-	RepeatsClean   int64   `json:"repeats_clean"`
-	RepeatsUnclean int64   `json:"repeats_unclean"`
-	Uncommitted    int64   `json:"uncommitted"`
+	RepeatsClean   int64 `json:"repeats_clean"`
+	RepeatsUnclean int64 `json:"repeats_unclean"`
+	Uncommitted    int64 `json:"uncommitted"`
 	// Exhausted says that all messages had been sent before a consumer was
 	// killed: that nothing came twice after it then says nothing.
 	Exhausted bool `json:"exhausted"`
 
-	Seconds        float64 `json:"seconds"` // of the whole plan
+	Seconds float64 `json:"seconds"` // of the whole plan
 }
 
 // DepthCounter is implemented by clients whose [Client.Arrived] may be what a
