@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"kafkalab/harness/driver"
 	"kafkalab/harness/driver/drivertest"
 	"kafkalab/harness/host"
+	"kafkalab/harness/host/hosttest"
 	"kafkalab/results/resultfile"
 )
 
@@ -138,9 +138,7 @@ func serverIsHeld(t *testing.T, ctx context.Context, held *host.Confined, s driv
 	if len(running) < len(pids) {
 		t.Errorf("%d processes of %d", len(running), len(pids))
 	}
-	if os.Geteuid() != 0 {
-		t.Skip("only root may hold memory")
-	}
+	hosttest.Root(t)
 	rows := contractOf(t, ctx, rabbitmq.New(), s, driver.Measurement{Queue: "limits", PayloadBytes: 10})
 	if want := fmt.Sprintf("memory watermark %d MiB", memory*60/100>>20); !strings.Contains(rows[driver.RowQueue].Value, want) {
 		t.Errorf("%q, %s is wanted", rows[driver.RowQueue].Value, want)

@@ -14,6 +14,7 @@ import (
 
 	"kafkalab/harness/driver"
 	"kafkalab/harness/host"
+	"kafkalab/harness/host/hosttest"
 	"kafkalab/results/resultfile"
 )
 
@@ -138,20 +139,19 @@ func (d greedy) Start(ctx context.Context, broker host.Host, dir string, o drive
 	}
 }
 
-// eager starts, in place of any program, one that keeps a line without end.
+// eager starts, in place of any program, one that wants more memory than it may
+// have, and no more than any machine has.
 type eager struct{ host.Host }
 
 func (h eager) Start(ctx context.Context, c host.Command) (host.Process, error) {
-	c.Args = []string{"tail", "-n", "1", "/dev/zero"}
+	c.Args = []string{"dd", "if=/dev/zero", "of=/dev/null", "bs=300M", "count=1"}
 	return h.Host.Start(ctx, c)
 }
 
 // A server that the kernel has ended at the limit of its memory is named as
 // that, and not as one that ended by itself.
 func TestServerOutOfMemory(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root may hold memory")
-	}
+	hosttest.Root(t)
 	p := newPlan(t, 5_000, scenarioOf("send", resultfile.Produce, system("sound", "none")))
 	p.Drivers = driver.NewTable(greedy{standIn{driver.NewNull()}})
 	p.Limits = host.Limits{MemoryBytes: 64 << 20}

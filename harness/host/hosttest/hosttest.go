@@ -36,9 +36,9 @@ func Root(t testing.TB) {
 		return
 	}
 	if os.Getenv("CI") == "true" {
-		t.Fatal("this test makes network namespaces and needs root rights: run it as root, such as with \"sudo make test\"")
+		t.Fatal("this test needs root rights, for network namespaces, control groups or mounts: run it as root, such as with \"sudo make test\"")
 	}
-	t.Skip("this test makes network namespaces and needs root rights: run it as root, such as with \"sudo make test\"")
+	t.Skip("this test needs root rights, for network namespaces, control groups or mounts: run it as root, such as with \"sudo make test\"")
 }
 
 // Programs builds this project's programs of those names ("kafka", "testbed")
