@@ -196,9 +196,6 @@ func inFolder(err error, dir string) string {
 // Write writes both forms of the report into the folder out, which is made if
 // need be, and returns their paths. Files of the same names are replaced.
 func (r *Report) Write(out string) ([]string, error) {
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return nil, err
-	}
 	var written []string
 	for _, f := range []struct {
 		name string
@@ -209,7 +206,7 @@ func (r *Report) Write(out string) ([]string, error) {
 			return written, fmt.Errorf("%s: %w", f.name, err)
 		}
 		path := filepath.Join(out, f.name)
-		if err := os.WriteFile(path, data, 0o644); err != nil {
+		if err := resultfile.ReplaceFile(path, data); err != nil {
 			return written, err
 		}
 		written = append(written, path)

@@ -3,7 +3,6 @@ package plots
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -14,6 +13,8 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgpdf"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"kafkalab/results/resultfile"
 )
 
 // The paper's drawings: Figure 1 (a cluster), Figure 2 (a log) and Figure 3
@@ -106,9 +107,6 @@ func DrawLive(dir, out string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return nil, err
-	}
 	var written []string
 	for _, p := range pictures(t, l) {
 		for _, format := range formats {
@@ -117,7 +115,7 @@ func DrawLive(dir, out string) ([]string, error) {
 			if err != nil {
 				return written, fmt.Errorf("drawing %s: %w", path, err)
 			}
-			if err := os.WriteFile(path, data, 0o644); err != nil {
+			if err := resultfile.ReplaceFile(path, data); err != nil {
 				return written, err
 			}
 			written = append(written, path)

@@ -1,14 +1,14 @@
 package plots
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
+
+	"kafkalab/results/resultfile"
 )
 
 // The files of a folder of drawings, which "testbed draw" writes.
@@ -166,8 +166,8 @@ func ReadDrawings(dir string) (*Topology, *PartitionLog, error) {
 	return &t, &l, nil
 }
 
-// WriteDrawings writes both files into a folder that is there, after the same
-// checks. l may be nil.
+// WriteDrawings writes both files into a folder, which is made if need be, after
+// the same checks. l may be nil.
 func WriteDrawings(dir string, t *Topology, l *PartitionLog) error {
 	if err := t.check(); err != nil {
 		return fmt.Errorf("%s: %w", TopologyName, err)
@@ -186,30 +186,17 @@ func writeDrawing(dir, name string, v any) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, name), append(data, '\n'), 0o644)
+	return resultfile.ReplaceFile(filepath.Join(dir, name), append(data, '\n'))
 }
 
 func readDrawing(dir, name string, into any) error {
 	path := filepath.Join(dir, name)
-	f, err := os.Open(path)
+	data, err := resultfile.ReadBounded(path, maxDrawingBytes)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxDrawingBytes+1))
-	if err != nil {
-		return err
-	}
-	if len(data) > maxDrawingBytes {
-		return fmt.Errorf("%s: it is larger than %d bytes", path, maxDrawingBytes)
-	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
+	if err := resultfile.DecodeStrict(data, into); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: something stands behind the end", path)
 	}
 	return nil
 }

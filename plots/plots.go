@@ -18,15 +18,14 @@ package plots
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"kafkalab/results/resultfile"
 )
 
 // Draw draws the figures of a run and writes its tables, all into the folder
-// out, which is made if need be; files of the same names are replaced. It
-// returns the paths of what it wrote, in order.
+// out, which is made if need be; files of the same names are replaced, each as a
+// whole. It returns the paths of what it wrote, in order.
 //
 // Each scenario gives <scenario>.png, .svg and .pdf. One whose chart is "over
 // data" has there the axis that fits (logarithmic where systems differ by more
@@ -34,9 +33,6 @@ import (
 // <scenario>-log, and <scenario>-extras where it has additions to the paper's
 // figure. tables.md holds the rest.
 func Draw(r *resultfile.Result, out string) ([]string, error) {
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return nil, err
-	}
 	var written []string
 	for _, s := range r.Run.Scenarios {
 		for _, n := range figuresOf(r, s) {
@@ -52,7 +48,7 @@ func Draw(r *resultfile.Result, out string) ([]string, error) {
 		return written, err
 	}
 	path := filepath.Join(out, "tables.md")
-	if err := os.WriteFile(path, page, 0o644); err != nil {
+	if err := resultfile.ReplaceFile(path, page); err != nil {
 		return written, err
 	}
 	return append(written, path), nil
@@ -96,7 +92,7 @@ func write(f chart, base string, r *resultfile.Result) ([]string, error) {
 			return written, fmt.Errorf("figure %s.%s: %w", base, format, err)
 		}
 		path := base + "." + format
-		if err := os.WriteFile(path, data, 0o644); err != nil {
+		if err := resultfile.ReplaceFile(path, data); err != nil {
 			return written, err
 		}
 		written = append(written, path)

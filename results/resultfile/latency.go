@@ -135,7 +135,7 @@ func (w *Writer) PutLatency(attemptID string, l *Latency) error {
 	if err := WriteLatency(&b, l); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return replaceFile(path, b.Bytes())
+	return ReplaceFile(path, b.Bytes())
 }
 
 // Latency returns the latencies of an attempt, nil if it has none. The caller
@@ -143,22 +143,6 @@ func (w *Writer) PutLatency(attemptID string, l *Latency) error {
 func (r *Result) Latency(attemptID string) *Latency { return r.latencies[attemptID] }
 
 func latencyPath(dir, id string) string { return filepath.Join(dir, "latency", id+".hdr") }
-
-// readLatencyFile reads one file. One that does not exist is nil.
-func readLatencyFile(path string) (*Latency, error) {
-	data, err := readBounded(path, maxSeriesBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	l, err := ReadLatency(bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return l, nil
-}
 
 // parseEpoch reads the number of a BaseTime line.
 func parseEpoch(line string) (time.Time, error) {

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
 // Result is a run as it was read, complete and checked.
@@ -71,7 +69,7 @@ func Salvage(dir string) (*Result, error) {
 // attempt if they are damaged.
 func (r *Result) readAttempt(a *Attempt) {
 	path := pointsPath(r.Dir, a.ID)
-	points, err := readSeries(path, ReadPoints)
+	points, err := readFile(path, ReadPoints)
 	if err == nil && a.Outcome == Valid && len(points) == 0 {
 		err = fmt.Errorf("%s: attempt %q is valid but has no points", path, a.ID)
 	}
@@ -83,13 +81,13 @@ func (r *Result) readAttempt(a *Attempt) {
 			a.Notes = append(a.Notes, "its points cannot be read: "+r.inFolder(err))
 		}
 	}
-	samples, err := readSeries(samplesPath(r.Dir, a.ID), ReadSamples)
+	samples, err := readFile(samplesPath(r.Dir, a.ID), ReadSamples)
 	if err != nil {
 		r.faults = append(r.faults, err)
 		a.Notes = append(a.Notes, "its samples cannot be read: "+r.inFolder(err))
 	}
 	r.points[a.ID], r.samples[a.ID] = points, samples
-	latency, err := readLatencyFile(latencyPath(r.Dir, a.ID))
+	latency, err := readFile(latencyPath(r.Dir, a.ID), ReadLatency)
 	if err != nil {
 		r.faults = append(r.faults, err)
 		a.Notes = append(a.Notes, "its latencies cannot be read: "+r.inFolder(err))
@@ -107,7 +105,7 @@ func (r *Result) inFolder(err error) string {
 
 func readRun(dir string) (Run, error) {
 	path := runPath(dir)
-	data, err := readBounded(path, maxRunBytes)
+	data, err := ReadBounded(path, maxRunBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Run{}, fmt.Errorf("%s holds no run: there is no %s in it: %w", dir, filepath.Base(path), err)
 	}
@@ -125,13 +123,8 @@ func readRun(dir string) (Run, error) {
 		return Run{}, fmt.Errorf("%s: schema %d: this program reads schema 1 and %d", path, version.Schema, SchemaVersion)
 	}
 	var run Run
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&run); err != nil {
-		return Run{}, fmt.Errorf("%s: %w", path, jsonError(data, err))
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return Run{}, fmt.Errorf("%s: something follows the run", path)
+	if err := DecodeStrict(data, &run); err != nil {
+		return Run{}, fmt.Errorf("%s: %w", path, err)
 	}
 	run.Schema = SchemaVersion // version 1 has fewer keys, and those mean the same
 	if err := run.Check(); err != nil {
@@ -140,60 +133,20 @@ func readRun(dir string) (Run, error) {
 	return run, nil
 }
 
-// jsonError adds the line to an error of the JSON decoder that knows where it
-// was.
-func jsonError(data []byte, err error) error {
-	var offset int64
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &syntax):
-		offset = syntax.Offset
-	case errors.As(err, &kind):
-		offset = kind.Offset
-	default:
-		return err
-	}
-	offset = min(offset, int64(len(data)))
-	return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:offset], []byte("\n")), err)
-}
-
-// readSeries reads one CSV file. One that does not exist is an empty series:
-// an attempt that failed before its first message has none.
-func readSeries[T any](path string, read func(io.Reader) ([]T, error)) ([]T, error) {
-	data, err := readBounded(path, maxSeriesBytes)
+// readFile reads a file of an attempt. One that does not exist is the zero
+// value: an attempt that failed before its first message has no series.
+func readFile[T any](path string, read func(io.Reader) (T, error)) (T, error) {
+	var none T
+	data, err := ReadBounded(path, maxSeriesBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return none, nil
 	}
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	series, err := read(bytes.NewReader(data))
+	v, err := read(bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return none, fmt.Errorf("%s: %w", path, err)
 	}
-	return series, nil
-}
-
-// readBounded reads a file of up to max bytes. What is no file, a pipe say,
-// could keep its reader waiting for ever.
-func readBounded(path string, max int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file", path)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, max+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) > max {
-		return nil, fmt.Errorf("%s: larger than %d bytes", path, max)
-	}
-	return data, nil
+	return v, nil
 }

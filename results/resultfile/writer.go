@@ -174,7 +174,7 @@ func (w *Writer) PutScenario(name string, toml []byte) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
-	return replaceFile(filepath.Join(w.dir, "scenarios", name+".toml"), toml)
+	return ReplaceFile(filepath.Join(w.dir, "scenarios", name+".toml"), toml)
 }
 
 // LogDir is the folder for the logs of an attempt. It is made.
@@ -227,7 +227,7 @@ func (w *Writer) save() error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(runPath(w.dir), append(data, '\n'))
+	return ReplaceFile(runPath(w.dir), append(data, '\n'))
 }
 
 func writeSeries[T any](path string, series []T, write func(io.Writer, []T) error) error {
@@ -235,47 +235,7 @@ func writeSeries[T any](path string, series []T, write func(io.Writer, []T) erro
 	if err := write(&b, series); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return replaceFile(path, b.Bytes())
-}
-
-// replaceFile makes a file with this content in one step: who reads it, also
-// after a crash, sees the old one or the new one.
-func replaceFile(path string, data []byte) error {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	temp, err := writeTemp(dir, data)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return errors.Join(err, os.Remove(temp))
-	}
-	return syncDir(dir)
-}
-
-// writeTemp makes a new file in dir, safely on disk, and returns its path.
-func writeTemp(dir string, data []byte) (string, error) {
-	f, err := os.CreateTemp(dir, ".new-*")
-	if err != nil {
-		return "", err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err != nil {
-		return "", errors.Join(err, os.Remove(f.Name()))
-	}
-	return f.Name(), nil
-}
-
-// syncDir makes a rename in a folder last.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return ReplaceFile(path, b.Bytes())
 }
 
 func runPath(dir string) string { return filepath.Join(dir, "run.json") }
