@@ -17,21 +17,12 @@ import (
 // crashGroup kills a broker in the middle of a produce, starts it again over
 // the same data, and counts what is there of what was sent.
 func (r *run) crashGroup(ctx context.Context, g group) error {
-	t, err := r.begin(g.main, g.repetition)
-	if err != nil {
-		return err
-	}
-	r.look(ctx, t)
-	s := &session{run: r, runID: rand.Uint64()}
-	stock := &trial{entry: t.entry, attempt: t.attempt, number: t.number}
-	if s.start(ctx, t) && s.crash(ctx, t) && s.comeBackFrom(ctx, t) {
-		s.stock(ctx, t, stock)
-	}
-	if err := s.stop(ctx, t); err != nil {
-		r.note(t, "cleaning up: %v", err)
-	}
-	r.decideCrash(t, stock)
-	return r.put(t)
+	var stock *trial
+	return r.single(ctx, g, func(s *session, t *trial) {
+		if s.crash(ctx, t) && s.comeBackFrom(ctx, t) {
+			stock = s.stock(ctx, t)
+		}
+	}, func(t *trial) { r.decideCrash(t, stock) })
 }
 
 // The part of the expected time of a produce within which its broker is killed.
@@ -208,28 +199,30 @@ func (s *session) comeBackFrom(ctx context.Context, t *trial) bool {
 	return true
 }
 
-// stock has a client consume all that is there.
-func (s *session) stock(ctx context.Context, t, stock *trial) {
+// stock has a client consume all that is there, and returns what it found.
+func (s *session) stock(ctx context.Context, t *trial) *trial {
+	stock := t.beside()
 	spec := s.spec(t)
 	spec.Work, spec.Messages = resultfile.Consume, t.result.Sent
 	spec.Stock = &StockSpec{Promised: t.result.Promised}
 	s.client(ctx, stock, spec)
-	t.phase = stock.phase
-	t.attempt.Notes = append(t.attempt.Notes, stock.attempt.Notes...)
+	t.phase, t.attempt.Notes = stock.phase, stock.attempt.Notes
 	after, err := s.Broker.AllocatedBytes(context.WithoutCancel(ctx), s.server.StoreDir())
 	if err != nil {
 		s.note(t, "size of the store: %v", err)
-		return
+		return stock
 	}
 	t.attempt.StoreBytesAfter = after
+	return stock
 }
 
-// decideCrash settles the outcome of a crash. What was not confirmed may be
+// decideCrash settles the outcome of a crash, after which stock was taken unless
+// it is nil. What was not confirmed may be
 // lost: how much that is was to be found out. What was confirmed may not.
 func (r *run) decideCrash(t, stock *trial) {
 	at := &t.attempt
 	at.Outcome, at.Reason = t.alone()
-	if stock.phase == "" {
+	if stock == nil {
 		t.degrade(resultfile.Failed, "nobody looked at what is there after the crash")
 		return
 	}

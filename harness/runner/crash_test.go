@@ -274,6 +274,9 @@ func TestCrash(t *testing.T) {
 		if a.BrokerCPUSeconds < 0 || a.Seconds <= 0 {
 			t.Errorf("%s: %v s of the broker's processor in %v s", c.id, a.BrokerCPUSeconds, a.Seconds)
 		}
+		if once := slices.Compact(slices.Sorted(slices.Values(a.Notes))); len(once) != len(a.Notes) {
+			t.Errorf("%s: a note is told twice: %q", c.id, a.Notes)
+		}
 	}
 }
 

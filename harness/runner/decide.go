@@ -35,6 +35,13 @@ func (r *run) decide(produce, consume *trial, measured bool) {
 	}
 }
 
+// decideSingle settles the outcome of an attempt that is a group by itself and
+// checks its own contents.
+func (r *run) decideSingle(t *trial) {
+	t.attempt.Outcome, t.attempt.Reason = t.alone()
+	r.contents(t, t)
+}
+
 // alone is the outcome of an attempt by what it knows itself.
 func (t *trial) alone() (resultfile.Outcome, string) {
 	switch {

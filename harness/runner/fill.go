@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -17,23 +16,11 @@ import (
 // consumeGroup fills a fresh broker, does to it what is to be done before, and
 // measures the consume of what it holds.
 func (r *run) consumeGroup(ctx context.Context, g group) error {
-	t, err := r.begin(g.main, g.repetition)
-	if err != nil {
-		return err
-	}
-	r.look(ctx, t)
-	s := &session{run: r, runID: rand.Uint64()}
-	if s.start(ctx, t) {
+	return r.single(ctx, g, func(s *session, t *trial) {
 		if held, ok := s.fill(ctx, t); ok && s.before(ctx, t) {
 			s.client(ctx, t, s.backlogSpec(t, held))
 		}
-	}
-	if err := s.stop(ctx, t); err != nil {
-		r.note(t, "cleaning up: %v", err)
-	}
-	t.attempt.Outcome, t.attempt.Reason = t.alone()
-	r.contents(t, t)
-	return r.put(t)
+	}, r.decideSingle)
 }
 
 // backlog is what a fill has left at the broker.
@@ -53,7 +40,7 @@ func (s *session) fill(ctx context.Context, t *trial) (held backlog, ok bool) {
 	spec := s.spec(t)
 	spec.Work, spec.Fill, spec.Messages = resultfile.Produce, true, wanted
 	spec.Consumers, spec.Options, spec.Cap = t.system.Consumers, fillOptions(t.system), s.fillCap(t.system)
-	f := &trial{entry: t.entry, attempt: t.attempt, number: t.number}
+	f := t.beside()
 	s.client(ctx, f, spec)
 	t.phase, t.attempt.Notes = f.phase, f.attempt.Notes
 	if f.failure != "" || f.result == nil || f.result.Failure != "" || f.result.Fault != "" || f.result.Sent == 0 {

@@ -42,6 +42,25 @@ func (r *run) group(ctx context.Context, g group) error {
 	}
 }
 
+// single makes the only attempt of a group: a fresh server is started, worked
+// with and ended, and then the outcome is decided on.
+func (r *run) single(ctx context.Context, g group, work func(*session, *trial), decide func(*trial)) error {
+	t, err := r.begin(g.main, g.repetition)
+	if err != nil {
+		return err
+	}
+	r.look(ctx, t)
+	s := &session{run: r, runID: rand.Uint64()}
+	if s.start(ctx, t) {
+		work(s, t)
+	}
+	if err := s.stop(ctx, t); err != nil {
+		r.note(t, "cleaning up: %v", err)
+	}
+	decide(t)
+	return r.put(t)
+}
+
 // produceGroup makes a produce and the consume of what it left, and decides on
 // them together.
 func (r *run) produceGroup(ctx context.Context, g group) error {
@@ -59,7 +78,7 @@ func (r *run) produceGroup(ctx context.Context, g group) error {
 	}
 	// What consumes is an attempt of its own, or only the produce's
 	// verification and then on no record.
-	consume := &trial{entry: produce.entry, attempt: produce.attempt, number: produce.number}
+	consume := produce.beside()
 	if g.consume != nil {
 		if consume, err = r.begin(*g.consume, g.repetition); err != nil {
 			return errors.Join(err, session.stop(ctx, produce))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"syscall"
@@ -16,20 +15,9 @@ import (
 // rebalanceGroup has the consumers of a group join and leave while messages are
 // sent, and puts on record how the group settles and what it repeats.
 func (r *run) rebalanceGroup(ctx context.Context, g group) error {
-	t, err := r.begin(g.main, g.repetition)
-	if err != nil {
-		return err
-	}
-	r.look(ctx, t)
-	s := &session{run: r, runID: rand.Uint64()}
-	if s.start(ctx, t) {
+	return r.single(ctx, g, func(s *session, t *trial) {
 		s.client(ctx, t, s.rebalanceSpec(t))
-	}
-	if err := s.stop(ctx, t); err != nil {
-		r.note(t, "cleaning up: %v", err)
-	}
-	r.decideRebalance(t)
-	return r.put(t)
+	}, r.decideRebalance)
 }
 
 // rebalanceSpec says what the client has to do that runs a group.

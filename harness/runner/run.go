@@ -117,6 +117,12 @@ func (r *run) begin(e entry, repetition int) (*trial, error) {
 	return &trial{entry: e, attempt: a, number: r.number}, err
 }
 
+// beside is a trial for a client of the same attempt whose findings are told
+// apart. Its notes begin with those that the attempt has, and are to replace them.
+func (t *trial) beside() *trial {
+	return &trial{entry: t.entry, attempt: t.attempt, number: t.number, phase: t.phase}
+}
+
 // tell passes on what is happening in an attempt.
 func (r *run) tell(t *trial, u Update) {
 	u.Attempt, u.Label, u.Number, u.Total = t.attempt, t.system.Label, t.number, r.total

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"time"
 
 	"kafkalab/results/resultfile"
@@ -54,23 +53,11 @@ func withheld(sender, receiver string, clock *resultfile.Clock) string {
 // streamGroup sends at a planned rate and receives at once: one attempt, whose
 // contents are checked as they come.
 func (r *run) streamGroup(ctx context.Context, g group) error {
-	t, err := r.begin(g.main, g.repetition)
-	if err != nil {
-		return err
-	}
-	r.look(ctx, t)
-	s := &session{run: r, runID: rand.Uint64()}
-	if s.start(ctx, t) {
+	return r.single(ctx, g, func(s *session, t *trial) {
 		// Both ends are in one process, so that one clock has read both moments.
 		t.latency.sender, t.latency.receiver = r.Client.Name(), r.Client.Name()
 		s.client(ctx, t, s.streamSpec(t))
-	}
-	if err := s.stop(ctx, t); err != nil {
-		r.note(t, "cleaning up: %v", err)
-	}
-	t.attempt.Outcome, t.attempt.Reason = t.alone()
-	r.contents(t, t)
-	return r.put(t)
+	}, r.decideSingle)
 }
 
 // streamSpec says what the client of a stream has to do.
