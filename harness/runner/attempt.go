@@ -235,7 +235,11 @@ func (a *attempt) conclude(ctx context.Context, err error) error {
 		case a.givingUp != "":
 			err = errors.Join(fmt.Errorf("the client gave up and could say no more: %s", a.givingUp), err)
 		default:
-			err = errors.Join(errors.New("the client ended without a result"), err, exit)
+			why := errors.New("the client ended without a result")
+			if said := a.talk.lastLine; said != "" {
+				why = fmt.Errorf("%w: %s", why, said)
+			}
+			err = errors.Join(why, err, exit)
 		}
 	} else if err == nil && a.spec.Measured && !a.measured && t.result.Failure == "" && t.result.Fault == "" {
 		err = errors.New("the client did not go through its phases")

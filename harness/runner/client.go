@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -140,9 +141,17 @@ func (c *client) connected(ctx context.Context, work func(driver.Client) error) 
 	if err != nil {
 		return fmt.Errorf("connecting to %s: %w", c.spec.Target.Addr, err)
 	}
+	if w, ok := conn.(driver.WireBytes); ok {
+		c.result.StoredSize = w.StoredSize(c.spec.PayloadBytes)
+	}
 	err = work(conn)
 	if b, ok := conn.(driver.Blocked); ok {
-		c.result.Blocked = append(c.result.Blocked, b.BlockedReasons()...)
+		// A server that is low on something tells every connection.
+		for _, why := range b.BlockedReasons() {
+			if !slices.Contains(c.result.Blocked, why) {
+				c.result.Blocked = append(c.result.Blocked, why)
+			}
+		}
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 	defer cancel()

@@ -19,9 +19,6 @@ import (
 // that what the first answer takes is part of the time.
 func (c *client) consume(ctx context.Context, conn driver.Client) error {
 	in := intake{client: c, checker: workload.NewChecker(c.spec.RunID)}
-	if w, ok := conn.(driver.WireBytes); ok {
-		c.result.StoredSize = w.StoredSize(c.spec.PayloadBytes)
-	}
 	var err error
 	if in.consumer, err = conn.Consumer(ctx, c.spec.Queue); err != nil {
 		return fmt.Errorf("consumer of %s: %w", c.spec.Queue, err)
@@ -107,10 +104,15 @@ func (in *intake) verify(ctx context.Context, limit time.Duration) error {
 			return err
 		}
 	}
-	surplus, cancel := context.WithTimeout(ctx, surplusWait)
+	return surplus(ctx, in.consumer, in.handle)
+}
+
+// surplus looks for a while whether more comes than was sent.
+func surplus(ctx context.Context, consumer driver.Consumer, handle func([]byte) error) error {
+	waiting, cancel := context.WithTimeout(ctx, surplusWait)
 	defer cancel()
-	for surplus.Err() == nil {
-		if err := in.consumer.Receive(surplus, in.handle); err != nil && surplus.Err() == nil {
+	for waiting.Err() == nil {
+		if err := consumer.Receive(waiting, handle); err != nil && waiting.Err() == nil {
 			return fmt.Errorf("looking for messages that were not sent: %w", err)
 		}
 	}

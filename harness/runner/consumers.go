@@ -19,9 +19,6 @@ import (
 // points are the sum, and the measured time ends with the last message of the
 // last consumer.
 func (c *client) consumeAtOnce(ctx context.Context, conns []driver.Client) error {
-	if w, ok := conns[0].(driver.WireBytes); ok {
-		c.result.StoredSize = w.StoredSize(c.spec.PayloadBytes)
-	}
 	var all []*lane
 	var intakes []*intake
 	for i, conn := range conns {

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"kafkalab/harness/host"
@@ -32,7 +34,8 @@ type conversation struct {
 	over     chan struct{} // closed when nobody listens any more
 	proceed  *os.File      // the client's input, our end
 	input    *os.File      // and its end
-	errors   *os.File      // what it wrote to standard error
+	errors   *os.File      // what it writes to standard error
+	lastLine string        // of that, when it has ended
 }
 
 // converse starts a client process on the client host and tells it what to do.
@@ -100,7 +103,21 @@ func (c *conversation) close(ctx context.Context) error {
 		errs = append(errs, c.process.Stop(stopping, clientGrace))
 	}
 	close(c.over)
+	c.lastLine = lastLine(c.errors)
 	return errors.Join(append(errs, c.input.Close(), c.errors.Close())...)
+}
+
+// lastLineBytes bounds what a failure shows of a client's complaint.
+const lastLineBytes = 2 << 10
+
+// lastLine is the end of a file's last line, "" if it cannot be read: what it
+// says only adds to what is known.
+func lastLine(f *os.File) string {
+	tail := make([]byte, lastLineBytes)
+	size, _ := f.Seek(0, io.SeekEnd)
+	n, _ := f.ReadAt(tail, max(size-lastLineBytes, 0))
+	text := strings.TrimSpace(string(tail[:n]))
+	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
 // listen passes the client's events on until it has ended, or until something

@@ -34,7 +34,7 @@ func TestB21WhatTheServerDoesNotHaveDoesNotCount(t *testing.T) {
 		{"send-error", resultfile.Failed, resultfile.Failed, "sending message 1000: connection reset", produce},
 		{"send-hang", resultfile.Failed, resultfile.Failed, "nothing moved any more for 3s", produce},
 		{"receive-error", resultfile.Invalid, resultfile.Failed, "connection reset", consume},
-		{"exit", resultfile.Failed, resultfile.Failed, "exit status 3", produce},
+		{"exit", resultfile.Failed, resultfile.Failed, "the client ended without a result: out of memory\ntestbed client on client: exit status 3", produce},
 		{"stubborn", resultfile.Failed, resultfile.Failed, "the client gave up and could say no more: nothing moved any more", produce},
 		{"blocked", resultfile.Invalid, resultfile.Invalid, "blocked by the broker: low on disk", produce},
 	} {
@@ -58,6 +58,9 @@ func TestB21WhatTheServerDoesNotHaveDoesNotCount(t *testing.T) {
 			}
 			if got := attemptOf(t, r, c.in).Reason; !strings.Contains(got, c.reason) {
 				t.Errorf("%s: reason %q, want %q in it", c.in, got, c.reason)
+			}
+			if got := attemptOf(t, r, c.in).Reason; c.fault == "blocked" && got != c.reason {
+				t.Errorf("%s: reason %q, want %q alone: of every connection once", c.in, got, c.reason)
 			}
 			if strings.HasPrefix(c.fault, "send-") || c.fault == "death" {
 				if a := attemptOf(t, r, produce); a.ClientMessages != 1000 || len(r.Points(produce)) == 0 {

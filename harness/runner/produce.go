@@ -34,9 +34,6 @@ func (c *client) produce(ctx context.Context, conn driver.Client) error {
 	if err != nil {
 		return err
 	}
-	if w, ok := conn.(driver.WireBytes); ok {
-		c.result.StoredSize = w.StoredSize(c.spec.PayloadBytes)
-	}
 	if err := c.phase(ctx, Measure); err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func (a *attempt) startSampling(ctx context.Context) error {
 		select {
 		case <-s.first:
 		case <-s.process.Done():
-			return fmt.Errorf("sampling %s: %w: %s", s.host.Name(), s.process.Wait(ctx), s.stderr)
+			return fmt.Errorf("sampling %s: %w", s.host.Name(), s.ended(ctx))
 		case <-limit.Done():
 			return fmt.Errorf("sampling %s: no sample yet: %w", s.host.Name(), limit.Err())
 		}
@@ -215,7 +215,16 @@ func (s *sampling) stop(ctx context.Context) error {
 	}
 	err = errors.Join(err, s.process.Stop(ctx, 0), s.input.Close())
 	if early {
-		err = errors.Join(fmt.Errorf("the sampler ended early: %s", s.stderr), err)
+		err = errors.Join(s.ended(ctx), err)
 	}
 	return err
+}
+
+// ended says how a sampler that was not told to end has ended.
+func (s *sampling) ended(ctx context.Context) error {
+	how := ""
+	if err := s.process.Wait(ctx); err != nil {
+		how = err.Error()
+	}
+	return fmt.Errorf("the sampler ended early: %s", orElse(join(how, s.stderr.String()), "without an error"))
 }

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"os"
 	"testing"
 
 	"kafkalab/harness/host"
@@ -62,5 +63,26 @@ func TestMovedFrom(t *testing.T) {
 		if got, ok := movedFrom(c.began, c.sampledFrom); got != c.want || ok != c.ok {
 			t.Errorf("began %d, sampled from %d: %v %v, want %v %v", c.began, c.sampledFrom, got, ok, c.want, c.ok)
 		}
+	}
+}
+
+// The note on a sampler that something else has ended says what it was.
+func TestKilledSampler(t *testing.T) {
+	h := newPlan(t, 1, scenarioOf("send", resultfile.Produce, system("x", "none"))).Broker
+	s := &sampling{host: h, stderr: host.NewTail(sampleTailBytes), first: make(chan struct{})}
+	var err error
+	if s.input, s.ours, err = os.Pipe(); err != nil {
+		t.Fatal(err)
+	}
+	s.process, err = h.Start(t.Context(), host.Command{
+		Name: "testbed sample", Args: []string{"sh", "-c", "kill -KILL $$"}, In: s.input, Out: &lines{handle: s.take}, Err: s.stderr,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-s.process.Done()
+	const want = "the sampler ended early: testbed sample on broker: signal: killed"
+	if err := s.stop(t.Context()); err == nil || err.Error() != want {
+		t.Errorf("%v, want %q", err, want)
 	}
 }

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -80,6 +81,7 @@ func (p *standInProducer) Send(ctx context.Context, payload []byte) error {
 		case "stubborn":
 			select {}
 		case "exit":
+			fmt.Fprint(os.Stderr, "it was slow before\nout of memory\n")
 			os.Exit(3)
 		case "death":
 			_ = syscall.Kill(p.c.pid, syscall.SIGKILL)
