@@ -148,9 +148,6 @@ func TestFiguresOfEveryScenario(t *testing.T) {
 				continue // a backlog's
 			}
 			for _, q := range s.Shows {
-				if s.Chart == resultfile.OverTime {
-					break // those are names of what is sampled
-				}
 				if !plots.Quantity(q).Known() {
 					t.Errorf("%s shows %q, which plots do not know", name, q)
 				}

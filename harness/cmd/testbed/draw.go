@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -61,7 +59,7 @@ Example:
 	if err != nil {
 		return err
 	}
-	dir, err := drawingsFolder(*out, topology.Taken)
+	dir, err := timedFolder(*out, topology.Taken, "drawings", func(dir string) error { return os.Mkdir(dir, 0o755) })
 	if err != nil {
 		return err
 	}
@@ -69,22 +67,7 @@ Example:
 		return err
 	}
 	written, err := plots.DrawLive(dir, dir)
-	for _, path := range written {
-		fmt.Fprintln(std.Out, path)
-	}
-	return err
-}
-
-// drawingsFolder makes the folder of the drawings. Nothing is overwritten.
-func drawingsFolder(out string, taken time.Time) (string, error) {
-	name := taken.Format("20060102T150405Z") + "-drawings"
-	dir := filepath.Join(out, name)
-	err := os.Mkdir(dir, 0o755)
-	for n := 2; errors.Is(err, fs.ErrExist) && n <= maxSameSecond; n++ {
-		dir = filepath.Join(out, fmt.Sprintf("%s-%d", name, n))
-		err = os.Mkdir(dir, 0o755)
-	}
-	return dir, err
+	return errors.Join(printLines(std, written), err)
 }
 
 // drawLive reads a cluster that lives on this machine for that.

@@ -94,10 +94,14 @@ func TestDrawFlags(t *testing.T) {
 			t.Errorf("%q: %v", args, err)
 		}
 	}
-	taken := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+}
+
+// Two of one second get folders of their own.
+func TestTimedFolder(t *testing.T) {
+	began := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	out := t.TempDir()
 	for _, want := range []string{"20261130T120000Z-drawings", "20261130T120000Z-drawings-2"} {
-		if dir, err := drawingsFolder(out, taken); err != nil || dir != filepath.Join(out, want) {
+		if dir, err := timedFolder(out, began, "drawings", func(dir string) error { return os.Mkdir(dir, 0o755) }); err != nil || dir != filepath.Join(out, want) {
 			t.Errorf("%s, %v", dir, err)
 		}
 	}

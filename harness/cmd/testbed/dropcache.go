@@ -30,10 +30,7 @@ Example:
 `)
 	}
 	if err := flags.Parse(args); err != nil {
-		if err == pflag.ErrHelp {
-			return err
-		}
-		return usageError{err}
+		return parseFailure(err)
 	}
 	if flags.NArg() != 1 || !filepath.IsAbs(flags.Arg(0)) {
 		return usagef("%q: one folder is wanted, by its absolute path", flags.Args())

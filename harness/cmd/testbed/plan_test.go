@@ -33,8 +33,8 @@ func TestTellCaps(t *testing.T) {
 	}
 }
 
-// An option that no driver takes is found by the plan, and a scenario is called
-// by its name there, not by its path.
+// An option that no driver takes, or what no figure can show, is found by the
+// plan, and a scenario is called by its name there, not by its path.
 func TestPlanChecksOptions(t *testing.T) {
 	path := nullScenario(t, "five")
 	call := func() (int, string) {
@@ -51,6 +51,13 @@ func TestPlanChecksOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if status, told := call(); status != 1 || !strings.Contains(told, "five, system again: ") || !strings.Contains(told, "acks") {
+		t.Errorf("exit status %d, %s", status, told)
+	}
+	text = append([]byte("chart = \"bars\"\nshows = [\"message rate\", \"nonsense\"]\n"), text...)
+	if err := os.WriteFile(bad, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, told := call(); status != 1 || !strings.Contains(told, `five.toml: shows "nonsense"`) {
 		t.Errorf("exit status %d, %s", status, told)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -63,10 +64,7 @@ Example:
 		}
 	}
 	written, err := report.Write(to)
-	for _, path := range written {
-		fmt.Fprintln(std.Out, path)
-	}
-	if err != nil {
+	if err := errors.Join(printLines(std, written), err); err != nil {
 		return err
 	}
 	fmt.Fprintf(std.Err, "Of %d claims: %s.\n", len(report.Claims), report.Counts())

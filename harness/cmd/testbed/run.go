@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -111,6 +107,9 @@ func (f *runFlags) selection() (scenario.Selection, error) {
 	if err != nil {
 		return sel, err
 	}
+	if err := checkShows(sel); err != nil {
+		return sel, err
+	}
 	if f.set.Changed("messages") {
 		sel.Messages = f.messages
 	}
@@ -123,7 +122,20 @@ func (f *runFlags) selection() (scenario.Selection, error) {
 	return sel, nil
 }
 
-func runRun(ctx context.Context, args []string, std stdio) (err error) {
+// checkShows refuses a scenario whose figure is to show what is not measured,
+// which would be found only when it is drawn.
+func checkShows(sel scenario.Selection) error {
+	for _, s := range sel.Scenarios {
+		for _, name := range s.Shows {
+			if !plots.Quantity(name).Known() {
+				return fmt.Errorf("%s.toml: shows %q, which is no quantity of a figure: plots/quantity.go lists them", s.Name, name)
+			}
+		}
+	}
+	return nil
+}
+
+func runRun(ctx context.Context, args []string, std stdio) error {
 	f := newRunFlags(std)
 	if err := parseFlags(f.set, args); err != nil {
 		return err
@@ -177,6 +189,12 @@ func runRun(ctx context.Context, args []string, std stdio) (err error) {
 	if err := tellPlan(plan, std); err != nil || f.planOnly {
 		return err
 	}
+	return f.carryOut(ctx, tb, plan, std)
+}
+
+// carryOut locks and opens the testbed, writes down what is known of it, and
+// measures there.
+func (f *runFlags) carryOut(ctx context.Context, tb scenario.Testbed, plan runner.Plan, std stdio) (err error) {
 	release, err := holdHere(tb)
 	if err != nil {
 		return err
@@ -205,7 +223,7 @@ func runRun(ctx context.Context, args []string, std stdio) (err error) {
 		return err
 	}
 	run.Testbed.RAID10, run.Testbed.BrokerLimits = *f.raid10, held
-	if plan.Results, err = f.results(earlier, run, sel); err != nil {
+	if plan.Results, err = f.results(plan, run); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, plan.Results.Close()) }()
@@ -248,49 +266,6 @@ func (f *runFlags) goOn(kind host.Kind, dir string) string {
 	return line
 }
 
-// conclude prints the tables, draws the figures if that was asked for, and
-// fails if an attempt is not valid.
-func (f *runFlags) conclude(dir string, std stdio) error {
-	r, err := resultfile.Read(dir)
-	if err != nil {
-		return err
-	}
-	if err := plots.RatesTable(std.Out, r); err != nil {
-		return err
-	}
-	if err := plots.ContractDifferences(std.Out, r); err != nil {
-		return err
-	}
-	if f.figures {
-		if _, err := plots.Draw(r, dir); err != nil {
-			return err
-		}
-		fmt.Fprintf(std.Err, "\n%s Results, figures and tables: %s\n", tally(r.Run), dir)
-		if err := judgeRun(dir, std); err != nil {
-			return err
-		}
-	} else {
-		fmt.Fprintf(std.Err, "\n%s Results: %s. Draw the figures with: %s plot %s\n", tally(r.Run), dir, calledAs(), dir)
-	}
-	return verdictOf(r.Run)
-}
-
-// takesFiles looks before anything is measured whether results can be written
-// to a folder, which it makes.
-func takesFiles(folder string) error {
-	err := os.MkdirAll(folder, 0o755)
-	if err == nil {
-		var probe *os.File
-		if probe, err = os.CreateTemp(folder, ".writable-"); err == nil {
-			err = errors.Join(probe.Close(), os.Remove(probe.Name()))
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("results cannot be written to %s: %w: name another folder with --out", folder, err)
-	}
-	return nil
-}
-
 // complete says whether a run has everything that was selected.
 func complete(run resultfile.Run, sel scenario.Selection) bool {
 	for _, s := range sel.Scenarios {
@@ -303,74 +278,4 @@ func complete(run resultfile.Run, sel scenario.Selection) bool {
 		}
 	}
 	return true
-}
-
-// verdictOf is an error if a system lacks a valid attempt of a repetition. An
-// attempt that failed and was made again is no fault.
-func verdictOf(run resultfile.Run) error {
-	var bad []string
-	for _, a := range run.Attempts {
-		if _, ok := run.ValidAttempt(a.Scenario, a.System, a.Repetition); !ok {
-			bad = append(bad, fmt.Sprintf("  %s: %s: %s", a.ID, a.Outcome, a.Reason))
-		}
-	}
-	if len(bad) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%d attempts are not valid and count for nothing:\n%s", len(bad), strings.Join(bad, "\n"))
-}
-
-// tally says how many of the attempts are valid. A repetition counts once,
-// however often it was tried.
-func tally(run resultfile.Run) string {
-	type repetition struct {
-		scenario, system string
-		number           int
-	}
-	valid := map[repetition]bool{}
-	good := 0
-	for _, a := range run.Attempts {
-		k := repetition{a.Scenario, a.System, a.Repetition}
-		if _, seen := valid[k]; seen {
-			continue
-		}
-		if _, valid[k] = run.ValidAttempt(a.Scenario, a.System, a.Repetition); valid[k] {
-			good++
-		}
-	}
-	return fmt.Sprintf("%d of %d attempts valid.", good, len(valid))
-}
-
-// results makes the run's folder, or opens that of the run to go on with.
-func (f *runFlags) results(earlier *resultfile.Run, run resultfile.Run, sel scenario.Selection) (*resultfile.Writer, error) {
-	if earlier != nil {
-		return reopen(f.resume, run, sel)
-	}
-	name := run.Started.Format("20060102T150405Z") + "-" + strings.Join(baseNames(sel.Names), "-")
-	w, err := resultfile.Create(filepath.Join(f.out, name), run)
-	// Another one began in the same second: they still sort by their beginning.
-	for n := 2; errors.Is(err, fs.ErrExist) && n <= maxSameSecond; n++ {
-		w, err = resultfile.Create(filepath.Join(f.out, fmt.Sprintf("%s-%d", name, n)), run)
-	}
-	if err != nil {
-		return nil, err
-	}
-	for name, text := range sel.Files {
-		if err := w.PutScenario(name, text); err != nil {
-			return nil, errors.Join(err, w.Close())
-		}
-	}
-	return w, nil
-}
-
-// maxSameSecond bounds the search for a folder's name.
-const maxSameSecond = 99
-
-// baseNames turns paths of scenario files into names.
-func baseNames(names []string) []string {
-	var base []string
-	for _, n := range names {
-		base = append(base, strings.TrimSuffix(filepath.Base(n), ".toml"))
-	}
-	return base
 }

@@ -49,10 +49,7 @@ func runSample(ctx context.Context, args []string, std stdio) error {
 // parseFlags parses the flags of a command that takes no arguments.
 func parseFlags(flags *pflag.FlagSet, args []string) error {
 	if err := flags.Parse(args); err != nil {
-		if err == pflag.ErrHelp {
-			return err
-		}
-		return usageError{err}
+		return parseFailure(err)
 	}
 	if flags.NArg() > 0 {
 		return usagef("unexpected argument %q", flags.Arg(0))
