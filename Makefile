@@ -106,18 +106,21 @@ torture: setup build ## kill a broker 1000 times, cut its power 300 times, 10 GB
 planned: build
 	@./bin/testbed run $(testbed_flag) $(raid_flag) $(scenario_flags) $(system_flags) $(seed_flag) $(size_flags) --plan >/dev/null
 
-bench: build planned setup ## the paper's experiments: figures 4 and 5, a table of ratios (as root, on a quiet machine; up to 33 minutes)
-	@trap './bin/testbed down $(testbed_flag)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
-	./bin/testbed up $(testbed_flag) $(raid_flag) && \
-	./bin/testbed run $(testbed_flag) $(raid_flag) $(scenario_flags) $(system_flags) $(seed_flag) $(size_flags) --out $(OUT) --figures
+# A run: its scenarios, its size. The hosts are removed however it ends.
+define measured
+@trap './bin/testbed down $(testbed_flag)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
+./bin/testbed up $(testbed_flag) $(raid_flag) && \
+./bin/testbed run $(testbed_flag) $(raid_flag) $(1) $(system_flags) $(seed_flag) $(2) --out $(OUT) --figures
+endef
+
+bench: build planned setup ## the paper's experiments: figures 4 and 5, a table of ratios (as root, on a quiet machine; up to 35 minutes)
+	$(call measured,$(scenario_flags),$(size_flags))
 
 smoke: setup build ## the same path, tiny (under 3 minutes)
-	@trap './bin/testbed down $(testbed_flag)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
-	./bin/testbed up $(testbed_flag) $(raid_flag) && ./bin/testbed run $(testbed_flag) $(raid_flag) --scenario smoke $(system_flags) $(seed_flag) --out $(OUT) --figures
+	$(call measured,--scenario smoke)
 
 smoke-all: setup build ## every scenario, tiny (up to 45 minutes)
-	@trap './bin/testbed down $(testbed_flag)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
-	./bin/testbed up $(testbed_flag) $(raid_flag) && ./bin/testbed run $(testbed_flag) $(raid_flag) --scenario smoke-all $(system_flags) $(seed_flag) --out $(OUT) --figures
+	$(call measured,--scenario smoke-all)
 
 compare: build ## the table of ratios against RabbitMQ and ActiveMQ, of each reference run
 	@between=; for d in results/reference/*/; do $$between; ./bin/testbed compare "$$d" || exit 1; between=echo; done
