@@ -65,34 +65,20 @@ func everyScenario() []resultfile.Scenario {
 // write makes the run's folder in dir, and returns its path.
 func (v everyChart) write(t testing.TB, dir string) string {
 	t.Helper()
-	facts := []resultfile.Fact{{Name: "processor", Value: "Invented 9000"}, {Name: "cores", Value: "2"}}
-	path := filepath.Join(dir, v.name)
+	facts := inventedFacts()
 	scenarios := slices.DeleteFunc(everyScenario(), func(s resultfile.Scenario) bool { return v.only != "" && s.Name != v.only })
-	w, err := resultfile.Create(path, resultfile.Run{
+	return writeRun(t, filepath.Join(dir, v.name), resultfile.Run{
 		Started: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), Ended: time.Date(2026, 11, 30, 13, 0, 0, 0, time.UTC), Commit: "0123456789abcdef0123", Command: "testbed run (synthetic: no system was measured)",
 		Testbed: resultfile.Testbed{Kind: "netns", Emulated: true, ClientHost: resultfile.Host{Name: "client", Facts: facts}, BrokerHost: resultfile.Host{Name: "broker", Facts: facts},
 			LinkGoodputMbps: 941, LinkReverseGoodputMbps: 941, LinkNote: "invented link", RAID10: v.raid, BrokerLimits: &resultfile.Limits{Cores: "0-1", MemoryBytes: 2 << 30, Note: "invented"}, Clock: &resultfile.Clock{Same: true}},
 		Messages: 1_000_000, Repeat: v.repeat, Scenarios: scenarios,
 		Ceilings: []resultfile.Ceiling{{Work: resultfile.Produce, PayloadBytes: 200, MessagesPerSecond: 900_000}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	order := 0
-	for repetition := 1; repetition <= v.repeat; repetition++ {
-		for _, s := range scenarios {
-			for i, y := range s.Systems {
-				order++
-				v.put(t, w, s, y, i, repetition, order)
-			}
-		}
-	}
-	return path
+	}, v.put)
 }
 
-func (v everyChart) put(t testing.TB, w *resultfile.Writer, s resultfile.Scenario, y resultfile.System, i, repetition, order int) {
+func (v everyChart) put(t testing.TB, w *resultfile.Writer, s resultfile.Scenario, y resultfile.System, repetition, order int) {
 	t.Helper()
+	i := slices.IndexFunc(s.Systems, func(one resultfile.System) bool { return one.ID == y.ID })
 	rate := map[string]float64{"kafka": 400_000, "rabbitmq": 40_000, "activemq": 20_000, "rawlimit": 562_000}[y.Driver] * (1 + 0.01*float64(repetition))
 	if v.raid {
 		rate *= 0.8

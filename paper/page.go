@@ -218,7 +218,7 @@ func (m *page) run(p RunPart) error {
 			if part.Table == nil {
 				continue
 			}
-			if err := m.table("#### "+part.Title, part.Table, part.Note); err != nil {
+			if err := m.table("#### "+plots.Escape(part.Title), part.Table, part.Note); err != nil {
 				return err
 			}
 		}

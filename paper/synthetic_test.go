@@ -58,27 +58,38 @@ func (v invented) write(t testing.TB, dir string) string {
 			}
 		}
 	}
-	facts := []resultfile.Fact{{Name: "processor", Value: "Invented 9000"}, {Name: "cores", Value: "2"}}
+	facts := inventedFacts()
 	started := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
-	path := filepath.Join(dir, v.name)
-	w, err := resultfile.Create(path, resultfile.Run{
+	return writeRun(t, filepath.Join(dir, v.name), resultfile.Run{
 		Started: started, Ended: started.Add(time.Hour), Commit: "0123456789abcdef0123", Command: "testbed run (synthetic: no system was measured)", Seed: 7,
 		Testbed: resultfile.Testbed{
 			Kind: "netns", Emulated: !v.real, ClientHost: resultfile.Host{Name: "client", Facts: facts}, BrokerHost: resultfile.Host{Name: "broker", Facts: facts},
 			LinkGoodputMbps: 941, LinkReverseGoodputMbps: 941, LinkNote: "invented | link",
 		},
 		Messages: v.messages, Repeat: v.repeat, Scenarios: scenarios,
-	})
+	}, v.put)
+}
+
+// inventedFacts are those of a host.
+func inventedFacts() []resultfile.Fact {
+	return []resultfile.Fact{{Name: "processor", Value: "Invented 9000"}, {Name: "cores", Value: "2"}}
+}
+
+// writeRun makes the folder of a run in which put writes the attempts, and
+// returns its path.
+func writeRun(t testing.TB, path string, run resultfile.Run, put func(t testing.TB, w *resultfile.Writer, s resultfile.Scenario, y resultfile.System, repetition, order int)) string {
+	t.Helper()
+	w, err := resultfile.Create(path, run)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()
 	order := 0
-	for repetition := 1; repetition <= v.repeat; repetition++ {
-		for _, s := range scenarios {
+	for repetition := 1; repetition <= run.Repeat; repetition++ {
+		for _, s := range run.Scenarios {
 			for _, y := range s.Systems {
 				order++
-				v.put(t, w, s, y, repetition, order)
+				put(t, w, s, y, repetition, order)
 			}
 		}
 	}

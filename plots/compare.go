@@ -182,7 +182,7 @@ func (c Comparison) Text(w io.Writer) error { return c.write(w, asText) }
 func (c Comparison) Markdown(w io.Writer) error { return c.write(w, asMarkdown) }
 
 func (c Comparison) write(w io.Writer, as format) error {
-	if _, err := fmt.Fprintf(w, as.heading, "First: "+c.First+"; second: "+c.Second); err != nil {
+	if _, err := fmt.Fprintf(w, as.heading, as.words("First: "+c.First+"; second: "+c.Second)); err != nil {
 		return err
 	}
 	t := &Table{

@@ -21,7 +21,7 @@ func (m NamedTable) write(w io.Writer, as format) error {
 	if m.Words && !as.wide {
 		return nil // as wide as the settings, which a terminal does not show either
 	}
-	if _, err := fmt.Fprintf(w, as.part, m.Title); err != nil {
+	if _, err := fmt.Fprintf(w, as.part, as.words(m.Title)); err != nil {
 		return err
 	}
 	if err := as.table(m.Table, w); err != nil || m.Note == "" {

@@ -21,8 +21,8 @@ func Page(r *resultfile.Result) ([]byte, error) {
 	fmt.Fprintf(&b, "# Run %s\n\n", escape(run.Name))
 	fmt.Fprintf(&b, "%s\n\n", escape(hostsLine(run.Testbed)))
 	fmt.Fprintf(&b, "%s, %s, %s, started %s, commit %s, order of the systems by seed %d. Command: `%s`\n",
-		askedFor(run), plural(run.Repeat, "repetition"), capText(run), run.Started.UTC().Format(time.RFC3339), shortCommit(run.Commit), run.Seed,
-		strings.ReplaceAll(run.Command, "`", "'"))
+		askedFor(run), plural(run.Repeat, "repetition"), capText(run), run.Started.UTC().Format(time.RFC3339), escape(shortCommit(run.Commit)), run.Seed,
+		strings.ReplaceAll(visible(run.Command), "`", "'"))
 	for i, t := range RatesOf(r) {
 		s := run.Scenarios[i]
 		fmt.Fprintf(&b, "\n## %s\n\n", escape(t.Title))

@@ -19,11 +19,11 @@ func RatesTable(w io.Writer, r *resultfile.Result) error { return writeRates(w, 
 func RatesMarkdown(w io.Writer, r *resultfile.Result) error { return writeRates(w, r, asMarkdown) }
 
 func writeRates(w io.Writer, r *resultfile.Result, as format) error {
-	if _, err := fmt.Fprintf(w, as.title, runLine(r.Run)); err != nil {
+	if _, err := fmt.Fprintf(w, as.title, as.words(runLine(r.Run))); err != nil {
 		return err
 	}
 	for _, t := range RatesOf(r) {
-		if _, err := fmt.Fprintf(w, as.heading, t.Title); err != nil {
+		if _, err := fmt.Fprintf(w, as.heading, as.words(t.Title)); err != nil {
 			return err
 		}
 		if err := t.write(w, as); err != nil {

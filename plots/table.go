@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -20,15 +21,16 @@ type Table struct {
 type format struct {
 	table     func(*Table, io.Writer) error
 	paragraph func(string) string
-	title     string // of all, with %s for the words
-	heading   string // of a scenario
-	part      string // of a further table of it
-	wide      bool   // tables of many words fit
+	words     func(string) string // of a title, a heading or a part
+	title     string              // of all, with %s for the words
+	heading   string              // of a scenario
+	part      string              // of a further table of it
+	wide      bool                // tables of many words fit
 }
 
 var (
-	asText     = format{(*Table).Text, fill, "%s\n\n", "%s\n\n", "\n%s\n\n", false}
-	asMarkdown = format{(*Table).Markdown, escape, "# %s\n\n", "## %s\n\n", "\n### %s\n\n", true}
+	asText     = format{(*Table).Text, fill, visible, "%s\n\n", "%s\n\n", "\n%s\n\n", false}
+	asMarkdown = format{(*Table).Markdown, escape, escape, "# %s\n\n", "## %s\n\n", "\n### %s\n\n", true}
 )
 
 // fill breaks a paragraph into lines that fit a terminal.
@@ -36,7 +38,7 @@ func fill(s string) string {
 	const columns = 100
 	var b strings.Builder
 	column := 0
-	for _, word := range strings.Fields(s) {
+	for _, word := range strings.Fields(visible(s)) {
 		n := utf8.RuneCountInString(word)
 		switch {
 		case column == 0:
@@ -62,13 +64,17 @@ func (t *Table) IsLeft(column int) bool { return column == 0 || t.left[column] }
 // Text writes the table with its columns in line.
 func (t *Table) Text(w io.Writer) error {
 	widths := make([]int, len(t.Head))
+	var lines [][]string
 	for _, row := range append([][]string{t.Head}, t.Rows...) {
+		shown := make([]string, len(row))
 		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			shown[i] = visible(cell)
+			widths[i] = max(widths[i], utf8.RuneCountInString(shown[i]))
 		}
+		lines = append(lines, shown)
 	}
 	b := bufio.NewWriter(w)
-	for _, row := range append([][]string{t.Head}, t.Rows...) {
+	for _, row := range lines {
 		var line strings.Builder
 		for i, cell := range row {
 			if i > 0 {
@@ -110,7 +116,24 @@ func (t *Table) Markdown(w io.Writer) error {
 	return b.Flush()
 }
 
-// escape keeps a cell a cell: settings and reasons come from outside.
-func escape(s string) string {
-	return strings.NewReplacer("|", `\|`, "\n", " ", "\r", "", "<", "&lt;", "*", `\*`, "_", `\_`, "`", "\\`").Replace(s)
+var markdownMarks = strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`)
+
+// escape keeps a cell a cell, and makes no link of it: settings and reasons
+// come from outside.
+func escape(s string) string { return markdownMarks.Replace(visible(s)) }
+
+// visible makes one line of a text, without what would command the terminal or
+// turn the text that follows it around.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case r == '\r':
+			return -1
+		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r):
+			return '?'
+		}
+		return r
+	}, s)
 }
