@@ -195,7 +195,8 @@ func TestWrite(t *testing.T) {
 	r := makeReport(t, small("run").write(t, dir))
 	page, markdown := forms(t, r)
 	out := filepath.Join(dir, "new")
-	for range 2 {
+	before := make([]os.FileInfo, 2)
+	for round := range 2 {
 		written, err := r.Write(out)
 		if err != nil || len(written) != 2 {
 			t.Fatalf("%q, %v", written, err)
@@ -204,6 +205,11 @@ func TestWrite(t *testing.T) {
 			if got, err := os.ReadFile(written[i]); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%s differs, %v", written[i], err)
 			}
+			now, err := os.Stat(written[i])
+			if err != nil || round > 0 && os.SameFile(before[i], now) { // a full disk would have cut it
+				t.Errorf("%s was written over in its place, %v", written[i], err)
+			}
+			before[i] = now
 		}
 	}
 }

@@ -2,6 +2,7 @@ package plots
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"image"
 	_ "image/png"
@@ -426,5 +427,39 @@ func TestPlainIsWhatAllFormatsHave(t *testing.T) {
 	got := plain("µs – 2×… “q” 日\n")
 	if got != `µs - 2x... "q" ? ` {
 		t.Errorf("%q", got)
+	}
+}
+
+// A file that is there is replaced as a whole: one that is written over in its
+// place would be cut where the disk is full.
+func TestFilesAreReplaced(t *testing.T) {
+	live, out := writeInvented(t, inventedTopology(), inventedLog(5)), t.TempDir()
+	run := world{repeat: 1, only: []string{"overhead"}}.make(t)
+	draw := func() map[string]os.FileInfo {
+		files := map[string]os.FileInfo{}
+		written, err := Draw(read(t, run), out)
+		drawings, liveErr := DrawLive(live, out)
+		topology, log, readErr := ReadDrawings(live)
+		if err := errors.Join(err, liveErr, readErr); err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteDrawings(out, topology, log); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range append(append(written, drawings...), filepath.Join(out, TopologyName), filepath.Join(out, LogName)) {
+			if files[path], err = os.Stat(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return files
+	}
+	before := draw()
+	for path, now := range draw() {
+		if before[path] == nil || os.SameFile(before[path], now) {
+			t.Errorf("%s was written over in its place", path)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(out, ".new-*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %q, %v", left, err)
 	}
 }
