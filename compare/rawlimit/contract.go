@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"strings"
+	"strconv"
 	"time"
 
 	"kafkalab/harness/driver"
@@ -43,12 +43,15 @@ func (s *rawServer) Contract(ctx context.Context, _ driver.Measurement) ([]resul
 	if err != nil {
 		return rows, fmt.Errorf("rawlimit: flush interval of the server: %w", err)
 	}
+	messages, err := strconv.Atoi(valueOf(words, "--flush-messages"))
+	if err != nil {
+		return rows, fmt.Errorf("rawlimit: flush messages of the server: %w", err)
+	}
 	durability := resultfile.ContractRow{Row: driver.RowDurability, Value: "nothing is stored", ReadBack: true}
 	flush := resultfile.ContractRow{Row: driver.RowFlush, Value: none, ReadBack: true}
 	if path.Stores() {
 		durability.Value, durability.Class = "one file", driver.Persistent
-		flush.Class = driver.FlushClass(interval, 0)
-		flush.Value = strings.Replace(flush.Class, "interval", "fsync every", 1)
+		flush.Value, flush.Class = flushWords(interval, messages), driver.FlushClass(interval, messages)
 	}
 	return append(rows, durability, flush, resultfile.ContractRow{Row: driver.RowQueue, Value: "path " + string(path), ReadBack: true}), nil
 }

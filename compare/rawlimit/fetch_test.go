@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"kafkalab/harness/driver"
-	"kafkalab/harness/workload"
 )
 
 func dialFetching(t *testing.T, addr string, path Path, bytes int) driver.Client {
@@ -58,12 +57,7 @@ func TestFetches(t *testing.T) {
 
 func sendOne(t *testing.T, p driver.Producer, runID, sequence uint64) {
 	t.Helper()
-	g, err := workload.NewGenerator(runID, 200)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.Seek(sequence)
-	if err := p.Send(t.Context(), g.Next()); err != nil {
+	if err := p.Send(t.Context(), generator(t, runID, sequence, 200).Next()); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Flush(t.Context()); err != nil {

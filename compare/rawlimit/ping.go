@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
-
-	"kafkalab/harness/workload"
 )
 
 // follow makes a consumer's connection one to which all that comes is written
@@ -95,10 +93,11 @@ func (p *pingProducer) Send(ctx context.Context, payload []byte) error {
 		return err
 	}
 	if p.conn == nil {
-		if err := p.start(ctx, payload); err != nil {
-			p.sent = sequence{} // nothing was
+		cn, err := p.sent.open(ctx, p.client, p.queue, payload)
+		if err != nil {
 			return err
 		}
+		p.conn = cn
 	}
 	if p.ctx != ctx {
 		if err := p.heed(ctx); err != nil {
@@ -115,16 +114,6 @@ func (p *pingProducer) Send(ctx context.Context, payload []byte) error {
 		return p.err
 	}
 	p.written.Add(1)
-	return nil
-}
-
-func (p *pingProducer) start(ctx context.Context, payload []byte) error {
-	first, _ := workload.Peek(payload)
-	cn, err := p.client.open(ctx, p.sent.request(p.queue, first))
-	if err != nil {
-		return err
-	}
-	p.conn = cn
 	return nil
 }
 

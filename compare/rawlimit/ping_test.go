@@ -32,11 +32,7 @@ func TestPingSendsOnAtOnce(t *testing.T) {
 		ended <- err
 	}()
 	p := send(t, dial(t, addr, PathPing), "q", 3, 0, 1, 200)
-	g, err := workload.NewGenerator(3, 200)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.Seek(1)
+	g := generator(t, 3, 1, 200)
 	leaving, err := gone.Consumer(t.Context(), "q")
 	if err != nil {
 		t.Fatal(err)
@@ -77,11 +73,7 @@ func TestPingSendsOnAtOnce(t *testing.T) {
 func TestPingSendAllocatesNothing(t *testing.T) {
 	addr, _ := serve(t, PathPing)
 	p := send(t, dial(t, addr, PathPing), "q", 3, 0, 1, 200)
-	g, err := workload.NewGenerator(3, 200)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.Seek(1)
+	g := generator(t, 3, 1, 200)
 	ctx := t.Context()
 	if n := testing.AllocsPerRun(2000, func() {
 		if err := p.Send(ctx, g.Next()); err != nil {
@@ -97,11 +89,7 @@ func TestPingSendAllocatesNothing(t *testing.T) {
 func TestPingHeedsEachContext(t *testing.T) {
 	addr, _ := serve(t, PathPing)
 	p := send(t, dial(t, addr, PathPing), "q", 3, 0, 1, 200)
-	g, err := workload.NewGenerator(3, 200)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.Seek(1)
+	g := generator(t, 3, 1, 200)
 	first, cancel := context.WithCancel(t.Context())
 	if err := p.Send(first, g.Next()); err != nil {
 		t.Fatal(err)

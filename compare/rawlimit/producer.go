@@ -44,8 +44,15 @@ func (s *sequence) check(payload []byte, strict bool) error {
 	return nil
 }
 
-func (s *sequence) request(queue string, first workload.Header) request {
-	return request{Op: opProduce, Queue: queue, PayloadBytes: s.payloadBytes, RunID: first.RunID, First: first.Sequence}
+// open opens the connection for messages that begin with the payload, which was
+// checked. Where it cannot, nothing was sent.
+func (s *sequence) open(ctx context.Context, c *client, queue string, payload []byte) (*conn, error) {
+	first, _ := workload.Peek(payload)
+	cn, err := c.open(ctx, request{Op: opProduce, Queue: queue, PayloadBytes: len(payload), RunID: first.RunID, First: first.Sequence})
+	if err != nil {
+		*s = sequence{}
+	}
+	return cn, err
 }
 
 // streamProducer is the client half of the paths tcp and file: entries, in
@@ -84,7 +91,6 @@ func (p *streamProducer) Send(ctx context.Context, payload []byte) error {
 	}
 	if p.conn == nil {
 		if err := p.start(ctx, payload); err != nil {
-			p.sent = sequence{} // nothing was
 			return err
 		}
 	}
@@ -115,8 +121,7 @@ func (p *streamProducer) hand() {
 }
 
 func (p *streamProducer) start(ctx context.Context, payload []byte) error {
-	first, _ := workload.Peek(payload)
-	cn, err := p.client.open(ctx, p.sent.request(p.queue, first))
+	cn, err := p.sent.open(ctx, p.client, p.queue, payload)
 	if err != nil {
 		return err
 	}
@@ -249,10 +254,8 @@ func (p *grantProducer) Send(ctx context.Context, payload []byte) error {
 		return err
 	}
 	if p.conn == nil {
-		first, _ := workload.Peek(payload)
-		cn, err := p.client.open(ctx, p.sent.request(p.queue, first))
+		cn, err := p.sent.open(ctx, p.client, p.queue, payload)
 		if err != nil {
-			p.sent = sequence{} // nothing was
 			return err
 		}
 		p.conn = cn

@@ -15,7 +15,7 @@ import (
 // another one. What follows depends on the request:
 //
 //	arrived   further requests
-//	produce   paths tcp and file: entries, until the client closes
+//	produce   paths tcp, ping and file: entries, until the client closes
 //	          path disk: see grant
 //	consume   entries from the server, from the first one on, without end
 //	fetch     paths file and disk: requests for parts of them, see fetchRequest

@@ -71,6 +71,17 @@ func dial(t *testing.T, addr string, path Path) driver.Client {
 	return c
 }
 
+// generator makes the messages of a run from first on.
+func generator(t *testing.T, runID, first uint64, payloadBytes int) *workload.Generator {
+	t.Helper()
+	g, err := workload.NewGenerator(runID, payloadBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Seek(first)
+	return g
+}
+
 // send sends messages first to first+n-1 of the run, flushed.
 func send(t *testing.T, c driver.Client, queue string, runID, first uint64, n, payloadBytes int) driver.Producer {
 	t.Helper()
@@ -78,11 +89,7 @@ func send(t *testing.T, c driver.Client, queue string, runID, first uint64, n, p
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := workload.NewGenerator(runID, payloadBytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.Seek(first)
+	g := generator(t, runID, first, payloadBytes)
 	for range n {
 		if err := p.Send(t.Context(), g.Next()); err != nil {
 			t.Fatal(err)
@@ -247,11 +254,7 @@ func TestProducerRefusesWhatCannotBeMadeAgain(t *testing.T) {
 	eachPath(t, func(t *testing.T, path Path) {
 		addr, _ := serve(t, path)
 		p := send(t, dial(t, addr, path), "q", 3, 0, 3, 200)
-		g, err := workload.NewGenerator(3, 200)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g.Seek(7)
+		g := generator(t, 3, 7, 200)
 		if err := p.Send(t.Context(), g.Next()); (err == nil) != (path == PathFile) {
 			t.Errorf("a gap: Send = %v", err)
 		}

@@ -130,28 +130,6 @@ func (s *server) accept(ln net.Listener) error {
 	}
 }
 
-// flush brings all files to the disk in every interval.
-func (s *server) flush() {
-	t := time.NewTicker(s.cfg.FlushInterval)
-	defer t.Stop()
-	for {
-		select {
-		case <-t.C:
-		case <-s.ctx.Done():
-			return
-		}
-		s.mu.Lock()
-		all := make([]*queue, 0, len(s.queues))
-		for _, q := range s.queues {
-			all = append(all, q)
-		}
-		s.mu.Unlock()
-		for _, q := range all {
-			q.sync()
-		}
-	}
-}
-
 // queue returns the queue of that name, made if need be.
 func (s *server) queue(name string) (*queue, error) {
 	s.mu.Lock()
