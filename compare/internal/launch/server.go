@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -109,15 +110,16 @@ func (s *Server) Logs() []string { return s.cfg.Logs }
 
 // Stop ends the programs, the last started first. It returns when all are
 // gone; after ctx they are killed.
-func (s *Server) Stop(ctx context.Context) error { return s.end(ctx, StopGrace) }
+func (s *Server) Stop(ctx context.Context) error { return s.want().end(ctx, StopGrace) }
 
-// Shut ends the server as Stop does, with SIGTERM, which all these servers take
-// for an order to end cleanly.
-func (s *Server) Shut(ctx context.Context) error { return s.end(ctx, StopGrace) }
+// Shut is Stop: by SIGTERM, which all these servers take for an order to end
+// cleanly.
+func (s *Server) Shut(ctx context.Context) error { return s.Stop(ctx) }
 
 // Kill ends all programs with SIGKILL, the server's own first.
 func (s *Server) Kill(ctx context.Context) error {
-	for _, p := range s.want() {
+	g := s.want()
+	for _, p := range g.reversed() {
 		if err := p.Signal(ctx, syscall.SIGKILL); err != nil {
 			select {
 			case <-p.Done(): // it had ended
@@ -127,7 +129,7 @@ func (s *Server) Kill(ctx context.Context) error {
 		}
 	}
 	// What the programs have started goes with their process groups.
-	return s.end(ctx, 0)
+	return g.end(ctx, 0)
 }
 
 // Restart starts the server again over the same data, at the same address.
@@ -142,20 +144,16 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.start(ctx)
 }
 
-// want makes the end of the programs a wanted one, and returns them, the
-// server's own first.
-func (s *Server) want() []host.Process {
+// want makes the end of the programs that run a wanted one.
+func (s *Server) want() *generation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.current.wanted = true
-	return s.current.reversed()
+	return s.current
 }
 
-func (s *Server) end(ctx context.Context, grace time.Duration) error {
-	s.want()
-	s.mu.Lock()
-	g := s.current
-	s.mu.Unlock()
+// end stops the programs and waits for those who watch them.
+func (g *generation) end(ctx context.Context, grace time.Duration) error {
 	err := g.stop(ctx, grace)
 	if err == nil {
 		g.watchers.Wait()
@@ -164,10 +162,8 @@ func (s *Server) end(ctx context.Context, grace time.Duration) error {
 }
 
 func (g *generation) reversed() []host.Process {
-	out := make([]host.Process, 0, len(g.programs))
-	for i := len(g.programs) - 1; i >= 0; i-- {
-		out = append(out, g.programs[i])
-	}
+	out := slices.Clone(g.programs)
+	slices.Reverse(out)
 	return out
 }
 
