@@ -4,9 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -43,19 +40,7 @@ func (s *server) Contract(ctx context.Context, m driver.Measurement) ([]resultfi
 
 // configuration asks the broker's metrics listener.
 func (s *server) configuration(ctx context.Context) (c configuration, err error) {
-	metrics, err := url.Parse(s.metrics)
-	if err != nil {
-		return c, err
-	}
-	addr, text, err := net.SplitHostPort(metrics.Host)
-	if err != nil {
-		return c, err
-	}
-	port, err := strconv.Atoi(text)
-	if err != nil {
-		return c, err
-	}
-	body, err := launch.Get(ctx, s.host, addr, port, "/config")
+	body, err := launch.Get(ctx, s.host, loopback, s.metricsPort, "/config")
 	if err != nil {
 		return c, err
 	}

@@ -38,7 +38,7 @@ func newGroupLedger() *groupLedger {
 	return &groupLedger{again: map[int64][]int{}, offsets: map[memberPartition][]int64{}}
 }
 
-// add notes one message. No sequence number that a producer has made is above
+// add notes one message. The sequence numbers that a producer makes are below
 // most.
 func (l *groupLedger) add(h handedOut, most int64) {
 	l.mu.Lock()

@@ -16,6 +16,7 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"kafkalab/harness/driver"
 	"kafkalab/harness/host"
@@ -73,9 +74,5 @@ func (c *conn) FanOut(_ context.Context, queue string, groups int) ([]string, er
 	if _, err := c.queue(queue); err != nil {
 		return nil, err
 	}
-	queues := make([]string, groups)
-	for i := range queues {
-		queues[i] = queue
-	}
-	return queues, nil
+	return slices.Repeat([]string{queue}, groups), nil
 }

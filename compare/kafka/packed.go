@@ -38,7 +38,7 @@ func (p *packed) add(end packedEnd) {
 }
 
 // before returns how many messages end at or before an offset; ok is false if
-// this client has not sent up to there.
+// this client has sent none.
 func (p *packed) before(offset int64) (messages int64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,6 +47,13 @@ func (p *packed) before(offset int64) (messages int64, ok bool) {
 		messages = p.ends[i-1].messages
 	}
 	return messages, len(p.ends) > 0
+}
+
+// started says whether something was sent.
+func (p *packed) started() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.ends) > 0
 }
 
 // arrivedPacked counts the messages of a log whose end and visible end were
@@ -142,13 +149,6 @@ func (s *packingSender) sendBatch(ctx context.Context) error {
 	s.sent += n
 	s.queue.packed.add(packedEnd{offset: s.producer.Stats().RequestBytes, messages: s.sent})
 	return nil
-}
-
-// started says whether something was sent.
-func (p *packed) started() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.ends) > 0
 }
 
 // Flush sends what is in the open batch, and waits until the broker has read

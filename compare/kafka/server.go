@@ -18,12 +18,16 @@ const stopGrace = 30 * time.Second
 // server is one broker.
 type server struct {
 	*driver.Program
-	host    host.Host
-	metrics string
+	host        host.Host
+	metricsPort int // on the host's loopback
 }
 
+const loopback = "127.0.0.1"
+
 // MetricsURL is on the broker host's own loopback.
-func (s *server) MetricsURL() string { return s.metrics }
+func (s *server) MetricsURL() string {
+	return "http://" + net.JoinHostPort(loopback, strconv.Itoa(s.metricsPort)) + "/metrics"
+}
 
 // StoreParts tells messages from what the broker keeps beside them.
 func (s *server) StoreParts() []driver.StorePart { return storeParts("") }
@@ -71,12 +75,11 @@ func startBroker(ctx context.Context, h host.Host, program, dir string, opts opt
 	if err := h.MkdirAll(ctx, store); err != nil {
 		return nil, err
 	}
-	// Nothing is collected until somebody asks.
-	metrics := net.JoinHostPort("127.0.0.1", strconv.Itoa(metricsPort))
 	args := append([]string{program, "broker",
 		"--listen", net.JoinHostPort(h.Addr(), strconv.Itoa(port)),
 		"--log-dir", store,
-		"--metrics-listen", metrics,
+		// Nothing is collected until somebody asks.
+		"--metrics-listen", net.JoinHostPort(loopback, strconv.Itoa(metricsPort)),
 	}, opts.brokerFlags(false)...)
 	p, err := driver.StartProgram(ctx, h, driver.ProgramConfig{
 		Command:  host.Command{Name: "kafka broker", Args: append(args, flags...)},
@@ -88,5 +91,5 @@ func startBroker(ctx context.Context, h host.Host, program, dir string, opts opt
 	if err != nil {
 		return nil, err
 	}
-	return &server{Program: p, host: h, metrics: "http://" + metrics + "/metrics"}, nil
+	return &server{Program: p, host: h, metricsPort: metricsPort}, nil
 }
