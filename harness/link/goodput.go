@@ -3,7 +3,6 @@ package link
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +25,8 @@ const (
 	// emulatedTries is how often where this machine itself makes the link and
 	// whatever else runs on it takes from that.
 	emulatedTries = 5
+	// maxAnswerBytes bounds each of the two lines that a receiver writes.
+	maxAnswerBytes = 4096
 )
 
 // Goodput measures for d what TCP gets from one host to the other, in 10^6
@@ -50,7 +51,7 @@ func transfer(ctx context.Context, from, to host.Host, d time.Duration) (t Trans
 	}
 	ctx, cancel := context.WithTimeout(ctx, d+settle+2*transferWait)
 	defer cancel()
-	out := newAnswers()
+	out := host.NewAnswers(2, maxAnswerBytes)
 	var receiveErr, sendErr bytes.Buffer
 	r, err := to.Start(ctx, host.Command{
 		Name: "goodput-receive",
@@ -62,7 +63,7 @@ func transfer(ctx context.Context, from, to host.Host, d time.Duration) (t Trans
 	}
 	defer func() { err = errors.Join(err, r.Stop(ctx, 0)) }()
 	var listening Listening
-	if err := out.next(ctx, r, &listening); err != nil {
+	if err := out.Next(ctx, r, &listening); err != nil {
 		return t, said(err, r, &receiveErr)
 	}
 	s, err := from.Start(ctx, host.Command{
@@ -85,7 +86,7 @@ func transfer(ctx context.Context, from, to host.Host, d time.Duration) (t Trans
 	if err := r.Wait(ctx); err != nil {
 		return t, said(err, r, &receiveErr)
 	}
-	return t, out.next(ctx, r, &t)
+	return t, out.Next(ctx, r, &t)
 }
 
 // Listening is what a receiver reports first.
@@ -103,54 +104,6 @@ func said(err error, p host.Process, text *bytes.Buffer) error {
 	default:
 	}
 	return err
-}
-
-// answers takes the JSON lines that a program writes.
-type answers struct {
-	partial []byte
-	lines   chan []byte
-}
-
-// A receiver writes two lines; what is more is refused.
-func newAnswers() *answers { return &answers{lines: make(chan []byte, 2)} }
-
-func (a *answers) Write(p []byte) (int, error) {
-	a.partial = append(a.partial, p...)
-	for {
-		line, rest, whole := bytes.Cut(a.partial, []byte("\n"))
-		if !whole {
-			if len(a.partial) > 4096 {
-				return 0, errors.New("a line of more than 4096 bytes")
-			}
-			return len(p), nil
-		}
-		select {
-		case a.lines <- bytes.Clone(line):
-		default:
-			return 0, errors.New("more than two lines")
-		}
-		a.partial = rest
-	}
-}
-
-// next decodes the next line of p's output.
-func (a *answers) next(ctx context.Context, p host.Process, into any) error {
-	var line []byte
-	select {
-	case line = <-a.lines:
-	case <-p.Done():
-		select {
-		case line = <-a.lines:
-		default:
-			return errors.Join(p.Wait(ctx), io.ErrUnexpectedEOF)
-		}
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if err := json.Unmarshal(line, into); err != nil {
-		return fmt.Errorf("unexpected output %q: %w", line, err)
-	}
-	return nil
 }
 
 // Measure measures the link both ways, one after the other, and refuses one

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -168,7 +166,7 @@ func holdThere(ctx context.Context, tb scenario.Testbed, broker host.Host) (rele
 		return nil, err
 	}
 	in, keep := io.Pipe()
-	answer := &firstLine{whole: make(chan struct{})}
+	answer := host.NewAnswers(1, 16*maxHolderBytes)
 	said := host.NewTail(maxHolderBytes)
 	p, err := broker.Start(ctx, host.Command{
 		Name: "lock", Args: []string{program, "lock", "--file", lockPath(tb), "--holder", lockHolder()},
@@ -181,20 +179,9 @@ func holdThere(ctx context.Context, tb scenario.Testbed, broker host.Host) (rele
 		err := keep.Close()
 		return errors.Join(err, p.Stop(context.WithoutCancel(ctx), lockGrace))
 	}
-	select {
-	case <-answer.whole:
-	case <-p.Done():
-		select {
-		case <-answer.whole:
-		default:
-			return nil, errors.Join(fmt.Errorf("locking the testbed: %w: %s", p.Wait(ctx), said), release())
-		}
-	case <-ctx.Done():
-		return nil, errors.Join(ctx.Err(), release())
-	}
 	var got lockAnswer
-	if err := json.Unmarshal(answer.text, &got); err != nil {
-		return nil, errors.Join(fmt.Errorf("locking the testbed: unexpected output %q: %w", answer.text, err), release())
+	if err := answer.Next(ctx, p, &got); err != nil {
+		return nil, errors.Join(fmt.Errorf("locking the testbed: %w: %s", err, said), release())
 	}
 	if got.HeldBy != "" {
 		return nil, errors.Join(inUse(got.HeldBy), release())
@@ -205,29 +192,6 @@ func holdThere(ctx context.Context, tb scenario.Testbed, broker host.Host) (rele
 // lockAnswer is what "testbed lock" says once it knows.
 type lockAnswer struct {
 	HeldBy string `json:"held_by"` // the other that has it; "": we have it
-}
-
-// firstLine is a writer that keeps the first line and closes whole after it.
-type firstLine struct {
-	once  sync.Once
-	text  []byte // not to be read before whole is closed
-	whole chan struct{}
-}
-
-func (w *firstLine) Write(p []byte) (int, error) {
-	select {
-	case <-w.whole:
-		return len(p), nil
-	default:
-	}
-	head, _, found := bytes.Cut(p, []byte("\n"))
-	w.text = append(w.text, head...)
-	if found {
-		w.once.Do(func() { close(w.whole) })
-	} else if len(w.text) > 16*maxHolderBytes {
-		return 0, errors.New("a line without end")
-	}
-	return len(p), nil
 }
 
 // lockCommand is what holds the lock on a broker host of its own.
