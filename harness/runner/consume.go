@@ -18,23 +18,22 @@ import (
 // The clock runs from the first Receive, which asks the server for messages, so
 // that what the first answer takes is part of the time.
 func (c *client) consume(ctx context.Context, conn driver.Client) error {
-	in := intake{client: c, checker: workload.NewChecker(c.spec.RunID)}
-	var err error
-	if in.consumer, err = conn.Consumer(ctx, c.spec.Queue); err != nil {
-		return fmt.Errorf("consumer of %s: %w", c.spec.Queue, err)
+	in, err := c.newIntake(ctx, conn, c.spec.Queue, workload.NewChecker(c.spec.RunID))
+	if err != nil {
+		return err
 	}
 	if c.spec.Measured {
 		if err := c.phase(ctx, Measure); err != nil {
 			return err
 		}
-		if err := c.measureConsume(ctx, &in); err != nil {
-			return c.conclude(ctx, err, &in)
+		if err := c.measureConsume(ctx, in); err != nil {
+			return c.conclude(ctx, err, in)
 		}
 	}
 	if err := c.phase(ctx, Verify); err != nil {
-		return c.conclude(ctx, err, &in)
+		return c.conclude(ctx, err, in)
 	}
-	return c.conclude(ctx, in.verify(ctx, c.spec.VerifyLimit), &in)
+	return c.conclude(ctx, in.verify(ctx, c.spec.VerifyLimit), in)
 }
 
 func (c *client) measureConsume(ctx context.Context, in *intake) error {
@@ -67,6 +66,24 @@ type intake struct {
 	recorder *measure.Recorder // nil outside the measured phase
 	received int64
 	partly   bool // the time was over before all was there
+}
+
+func (c *client) newIntake(ctx context.Context, conn driver.Client, queue string, checker *workload.Checker) (*intake, error) {
+	consumer, err := conn.Consumer(ctx, queue)
+	if err != nil {
+		return nil, fmt.Errorf("consumer of %s: %w", queue, err)
+	}
+	return &intake{client: c, consumer: consumer, checker: checker}, nil
+}
+
+// receive receives until so many have come.
+func (in *intake) receive(ctx context.Context, wanted int64) error {
+	for in.received < wanted {
+		if err := in.consumer.Receive(ctx, in.handle); err != nil {
+			return fmt.Errorf("receiving message %d of %d: %w", in.received, wanted, err)
+		}
+	}
+	return nil
 }
 
 // handle takes one message. It ends the measured time with the last message

@@ -25,15 +25,7 @@ var errToldToStop = errors.New("told that the broker is gone")
 // crash sends until the server goes: at the first error, or when it is told.
 // How far the server had confirmed is asked for after that.
 func (c *client) crash(ctx context.Context, conn driver.Client) error {
-	producer, err := conn.Producer(ctx, c.spec.Queue)
-	if err != nil {
-		return fmt.Errorf("producer for %s: %w", c.spec.Queue, err)
-	}
-	generator, err := workload.NewGenerator(c.spec.RunID, c.spec.PayloadBytes)
-	if err != nil {
-		return err
-	}
-	recorder, err := c.newRecorder()
+	producer, generator, recorder, err := c.prepare(ctx, conn)
 	if err != nil {
 		return err
 	}
@@ -126,23 +118,17 @@ func (c *client) takeStock(ctx context.Context, conn driver.Client) error {
 
 // receiveAll receives so many messages, and what comes behind them.
 func (c *client) receiveAll(ctx context.Context, conn driver.Client, checker *workload.Checker, arrived int64) error {
-	consumer, err := conn.Consumer(ctx, c.spec.Queue)
+	in, err := c.newIntake(ctx, conn, c.spec.Queue, checker)
 	if err != nil {
-		return fmt.Errorf("consumer of %s: %w", c.spec.Queue, err)
+		return err
 	}
-	take := func(payload []byte) error {
-		c.moved.Add(1)
-		return checker.Check(payload)
-	}
-	for checker.Received() < arrived {
-		if err := consumer.Receive(ctx, take); err != nil {
-			return fmt.Errorf("receiving message %d of %d: %w", checker.Received(), arrived, err)
-		}
+	if err := in.receive(ctx, arrived); err != nil {
+		return err
 	}
 	for {
-		before := checker.Received()
+		before := in.received
 		quiet, cancel := context.WithTimeout(ctx, stockQuiet)
-		err := consumer.Receive(quiet, take)
+		err := in.consumer.Receive(quiet, in.handle)
 		over := quiet.Err() != nil
 		cancel()
 		switch {
@@ -150,7 +136,7 @@ func (c *client) receiveAll(ctx context.Context, conn driver.Client, checker *wo
 			return context.Cause(ctx)
 		case err != nil && !over:
 			return fmt.Errorf("looking for more than the %d messages that the server counts: %w", arrived, err)
-		case over && checker.Received() == before:
+		case over && in.received == before:
 			return nil
 		}
 	}

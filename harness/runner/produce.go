@@ -16,24 +16,16 @@ import (
 // client has put into its buffers is not throughput (and the client's own view
 // is reported beside it).
 func (c *client) produce(ctx context.Context, conn driver.Client) error {
-	producer, err := conn.Producer(ctx, c.spec.Queue)
+	producer, generator, recorder, err := c.prepare(ctx, conn)
 	if err != nil {
-		return fmt.Errorf("producer for %s: %w", c.spec.Queue, err)
+		return err
 	}
 	if n, err := conn.Arrived(ctx, c.spec.Queue); err != nil {
 		return fmt.Errorf("the server's count before the first message: %w", err)
 	} else if n != c.spec.First {
 		return fmt.Errorf("the server counts %d messages in %s before the first was sent, where %d are", n, c.spec.Queue, c.spec.First)
 	}
-	generator, err := workload.NewGenerator(c.spec.RunID, c.spec.PayloadBytes)
-	if err != nil {
-		return err
-	}
 	generator.Seek(uint64(c.spec.First))
-	recorder, err := c.newRecorder()
-	if err != nil {
-		return err
-	}
 	if err := c.phase(ctx, Measure); err != nil {
 		return err
 	}
@@ -67,6 +59,20 @@ func (c *client) produce(ctx context.Context, conn driver.Client) error {
 		return err
 	}
 	return c.phase(ctx, Verify)
+}
+
+// prepare makes what a measured sending takes.
+func (c *client) prepare(ctx context.Context, conn driver.Client) (driver.Producer, *workload.Generator, *measure.Recorder, error) {
+	producer, err := conn.Producer(ctx, c.spec.Queue)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("producer for %s: %w", c.spec.Queue, err)
+	}
+	generator, err := workload.NewGenerator(c.spec.RunID, c.spec.PayloadBytes)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	recorder, err := c.newRecorder()
+	return producer, generator, recorder, err
 }
 
 // send is the loop that is measured: nothing in it may allocate.

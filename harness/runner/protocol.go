@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kafkalab/harness/driver"
+	"kafkalab/harness/scenario"
 	"kafkalab/harness/workload"
 	"kafkalab/results/resultfile"
 )
@@ -92,7 +93,7 @@ func (s Spec) check() error {
 		return fmt.Errorf("first message %d, backlog %d of which %d are consumed, filling %v: what a queue holds already cannot be filled in, and no less than is consumed",
 			s.First, s.Backlog, s.Messages, s.Fill)
 	}
-	if (s.Work == resultfile.Stream) != (s.Stream != nil) || s.Stream != nil && !(s.Stream.Rate > 0 && s.Stream.Rate <= maxRate) {
+	if (s.Work == resultfile.Stream) != (s.Stream != nil) || s.Stream != nil && !(s.Stream.Rate > 0 && s.Stream.Rate <= scenario.MaxRate) {
 		return fmt.Errorf("work %q, stream %+v: a planned rate belongs to every stream, and to no other work", s.Work, s.Stream)
 	}
 	if s.Stock != nil && (s.Work != resultfile.Consume || s.Measured || s.Stock.Promised < 0) {

@@ -9,14 +9,11 @@ import (
 	"kafkalab/results/resultfile"
 )
 
-// maxRate is the highest rate that can be planned, in messages a second.
-const maxRate = 1e9
-
 // StreamSpec is what a client is told of work = stream: it sends at a planned
 // rate over one connection and receives at once over another.
 type StreamSpec struct {
-	// Rate is in messages a second, more than 0 and at most 1e9. Message n is
-	// due n/Rate seconds after the beginning.
+	// Rate is in messages a second, more than 0 and at most [scenario.MaxRate].
+	// Message n is due n/Rate seconds after the beginning.
 	Rate float64 `json:"rate"`
 }
 

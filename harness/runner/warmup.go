@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"fmt"
 
 	"kafkalab/harness/driver"
 	"kafkalab/harness/workload"
@@ -25,19 +24,12 @@ func (c *client) warmUpOn(ctx context.Context, conn driver.Client) error {
 }
 
 func (c *client) emptyWarmUp(ctx context.Context, conn driver.Client, runID uint64, sent int64) error {
-	consumer, err := conn.Consumer(ctx, c.spec.WarmUpQueue)
+	in, err := c.newIntake(ctx, conn, c.spec.WarmUpQueue, workload.NewChecker(runID))
 	if err != nil {
-		return fmt.Errorf("consumer of %s: %w", c.spec.WarmUpQueue, err)
+		return err
 	}
-	checker := workload.NewChecker(runID)
-	take := func(payload []byte) error {
-		c.moved.Add(1)
-		return checker.Check(payload)
+	if err := in.receive(ctx, sent); err != nil {
+		return err
 	}
-	for checker.Received() < sent {
-		if err := consumer.Receive(ctx, take); err != nil {
-			return fmt.Errorf("receiving message %d of %d: %w", checker.Received(), sent, err)
-		}
-	}
-	return checker.Result(sent).Err()
+	return in.checker.Result(sent).Err()
 }

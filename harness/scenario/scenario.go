@@ -26,12 +26,12 @@ const (
 	DefaultMessages = 1_000_000
 	DefaultRepeat   = 3
 	DefaultCap      = 45 * time.Second
-	// MaxMessages, MaxRepeat, maxRate and maxStored bound what a run may be asked
+	// MaxMessages, MaxRepeat, MaxRate and maxStored bound what a run may be asked
 	// for, so that what is reckoned from it (time, disk space) stays a number.
 	MaxMessages = 1_000_000_000_000
 	MaxRepeat   = 1000
-	maxRate     = 1_000_000_000
-	maxStored   = 4 << 30 // of a message, for all its consumers
+	MaxRate     = 1_000_000_000 // messages a second
+	maxStored   = 4 << 30       // of a message, for all its consumers
 )
 
 // The roles of a system in its figure.
@@ -289,8 +289,8 @@ func (row *systemRow) check(work resultfile.Work) []error {
 	if row.WarmUp < 0 || row.WarmUp > MaxMessages {
 		bad("warm_up = %d: 0 or more is wanted, up to %d", row.WarmUp, int64(MaxMessages))
 	}
-	if row.ExpectedRate <= 0 || row.StoredBytes <= 0 || row.ExpectedRate > maxRate || row.StoredBytes > maxStored {
-		bad("expected_rate = %d, stored_bytes = %d: both are wanted, up to %d and %d, to tell beforehand what time and disk space a run takes", row.ExpectedRate, row.StoredBytes, maxRate, int64(maxStored))
+	if row.ExpectedRate <= 0 || row.StoredBytes <= 0 || row.ExpectedRate > MaxRate || row.StoredBytes > maxStored {
+		bad("expected_rate = %d, stored_bytes = %d: both are wanted, up to %d and %d, to tell beforehand what time and disk space a run takes", row.ExpectedRate, row.StoredBytes, MaxRate, int64(maxStored))
 	}
 	if work != resultfile.Consume && row.Backlog != "" {
 		bad("backlog = %q: only work = %q has a backlog", row.Backlog, resultfile.Consume)

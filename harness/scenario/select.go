@@ -28,10 +28,10 @@ type Selection struct {
 }
 
 // Select reads the named scenarios and keeps the named systems of them, or all
-// but those on request if none is named. A system's name is its ID; in a scenario that has no
-// system of that ID it stands for all systems of the driver of that name. A
-// scenario that consumes the backlog of another brings the systems of that one
-// that it needs, if they were not asked for.
+// but those on request if none is named. A system's name is its ID; in a
+// scenario that has no system of that ID it stands for all systems of the driver
+// of that name. A scenario that consumes the backlog of another brings the
+// systems of that one that it needs, if they were not asked for.
 func (l Library) Select(names, systems []string) (Selection, error) {
 	sel := Selection{Names: names, Systems: systems, Files: map[string][]byte{}}
 	var stated []defaults

@@ -212,7 +212,7 @@ func (row *systemRow) checkAmounts(f *file) []error {
 	if math.IsNaN(row.X) || math.IsInf(row.X, 0) || f.Axis != nil && f.Axis.Log && row.X < 0 {
 		bad("x = %v: a number is wanted, and none below 0 on a logarithmic axis", row.X)
 	}
-	if !(row.Rate >= 0 && row.Rate <= maxRate) || (row.Rate > 0) != (work == resultfile.Stream) {
+	if !(row.Rate >= 0 && row.Rate <= MaxRate) || (row.Rate > 0) != (work == resultfile.Stream) {
 		bad("rate = %v: a planned rate in messages a second belongs to every system of work = %q, and to no other work", row.Rate, resultfile.Stream)
 	}
 	if work == resultfile.Stream && row.Messages == 0 {
