@@ -56,13 +56,11 @@ func (k kafka) Rebalance(ctx context.Context, target driver.Target, o driver.Opt
 		ledger: newGroupLedger(), killed: map[int]bool{},
 		rng: rand.New(rand.NewPCG(uint64(plan.Seed), uint64(plan.Consumers))),
 	}
-	began := time.Now()
 	err = g.run(ctx)
 	if err != nil && context.Cause(ctx) != nil && !errors.Is(err, context.Cause(ctx)) {
 		err = context.Cause(ctx) // what ended it, and not what that caused
 	}
 	g.conclude()
-	g.result.Seconds = time.Since(began).Seconds()
 	return g.result, err
 }
 

@@ -153,8 +153,6 @@ type RebalanceResult struct {
 	// Exhausted says that all messages had been sent before a consumer was
 	// killed: that nothing came twice after it then says nothing.
 	Exhausted bool `json:"exhausted"`
-
-	Seconds float64 `json:"seconds"` // of the whole plan
 }
 
 // DepthCounter is implemented by clients whose [Client.Arrived] may be what a

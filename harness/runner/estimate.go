@@ -29,7 +29,7 @@ const (
 // spare. What no disk holds is told as the largest number, never as a small one.
 func (p *Plan) storedBytes(g group) int64 {
 	s, sys := g.main.scenario, g.main.system
-	messages := p.expectedFill(g.main) + sys.WarmUp
+	messages := p.fillWithin(g.main, fastest*sys.ExpectedRate) + sys.WarmUp
 	switch s.Work {
 	case resultfile.Consume:
 	case resultfile.Crash:
@@ -40,15 +40,17 @@ func (p *Plan) storedBytes(g group) int64 {
 	return int64(min(float64(messages)*float64(sys.StoredBytes)*11/10, 1<<62))
 }
 
-// expectedMessages is how many messages a system will be sent at most: a
-// machine may be four times as fast as the one the scenario expects.
+// fastest is how many times as fast as a scenario expects a machine may be.
+const fastest = 4
+
+// expectedMessages is how many messages a system will be sent at most.
 func (p *Plan) expectedMessages(s scenario.Scenario, sys scenario.System) int64 {
-	return atMost(p.Selection.MessagesOf(s, sys), sys.LongestRun(p.Selection.Cap), sys.ExpectedRate*4)
+	return atMost(p.Selection.MessagesOf(s, sys), sys.LongestRun(p.Selection.Cap), fastest*sys.ExpectedRate)
 }
 
-// expectedFill is the same for what is stored before the measuring.
-func (p *Plan) expectedFill(e entry) int64 {
-	return atMost(p.Selection.FillOf(e.scenario, e.system), p.fillCap(e.system), e.system.ExpectedRate*4)
+// fillWithin is how many messages a fill will store at a rate.
+func (p *Plan) fillWithin(e entry, rate int64) int64 {
+	return atMost(p.Selection.FillOf(e.scenario, e.system), p.fillCap(e.system), rate)
 }
 
 // atMost is how many of the messages come within limit (0: without) at a rate.
@@ -110,7 +112,7 @@ func (p *Plan) estimate(g group) time.Duration {
 func (p *Plan) produceSeconds(g group, warmUp float64) float64 {
 	sys := g.main.system
 	rate := float64(sys.ExpectedRate)
-	fill := float64(atMost(p.Selection.FillOf(g.main.scenario, sys), p.fillCap(sys), sys.ExpectedRate))
+	fill := float64(p.fillWithin(g.main, sys.ExpectedRate))
 	sent := p.within(p.Selection.MessagesOf(g.main.scenario, sys), sys, warmUp, rate)
 	// Whether measured or not, what was sent is consumed in the end.
 	back := rate
@@ -125,7 +127,7 @@ func (p *Plan) produceSeconds(g group, warmUp float64) float64 {
 func (p *Plan) consumeSeconds(e entry) float64 {
 	sys := e.system
 	rate := float64(sys.ExpectedRate)
-	fill := float64(atMost(p.Selection.FillOf(e.scenario, sys), p.fillCap(sys), sys.ExpectedRate))
+	fill := float64(p.fillWithin(e, sys.ExpectedRate))
 	consumers := float64(max(sys.Consumers, 1))
 	return fill/rate + fill*consumers/rate
 }

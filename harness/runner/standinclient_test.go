@@ -35,6 +35,13 @@ func (c *standInClient) Arrived(ctx context.Context, queue string) (int64, error
 	return n, err
 }
 
+// killServer ends the server, and returns when the client is told to end.
+func (c *standInClient) killServer(ctx context.Context) error {
+	_ = syscall.Kill(c.pid, syscall.SIGKILL)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 // consumed is how many messages this process has received.
 var consumed atomic.Int64
 
@@ -84,9 +91,7 @@ func (p *standInProducer) Send(ctx context.Context, payload []byte) error {
 			fmt.Fprint(os.Stderr, "it was slow before\nout of memory\n")
 			os.Exit(3)
 		case "death":
-			_ = syscall.Kill(p.c.pid, syscall.SIGKILL)
-			<-ctx.Done()
-			return ctx.Err()
+			return p.c.killServer(ctx)
 		case "death-told":
 			_ = syscall.Kill(p.c.pid, syscall.SIGKILL)
 			return errors.New("connection reset")
@@ -141,9 +146,7 @@ func (c *standInConsumer) Receive(ctx context.Context, handle func([]byte) error
 		case at && c.c.o.fault == "receive-error":
 			return errors.New("connection reset")
 		case at && c.c.o.fault == "death-consuming":
-			_ = syscall.Kill(c.c.pid, syscall.SIGKILL)
-			<-ctx.Done()
-			return ctx.Err()
+			return c.c.killServer(ctx)
 		}
 		return handle(payload)
 	})
