@@ -42,7 +42,7 @@ func writeHostile(t testing.TB) string {
 		}
 		for j := range s.Systems {
 			y := &s.Systems[j]
-			words = append(words, &y.Label, &y.Driver, &y.Series, &y.Settings[0].Row, &y.Settings[0].Value, &y.Contract[0].Row, &y.Contract[0].Value, &y.Contract[0].Class)
+			words = append(words, &y.Label, &y.Driver, &y.Series, &y.Settings[0].Row, &y.Settings[0].Value, &y.Contract[1].Row, &y.Contract[0].Value, &y.Contract[0].Class)
 		}
 	}
 	for i := range run.Attempts {
@@ -94,6 +94,7 @@ func TestHostileRunStaysText(t *testing.T) {
 		{"rates as Markdown", true, func(b *bytes.Buffer) error { return plots.RatesMarkdown(b, r) }},
 		{"rates", false, func(b *bytes.Buffer) error { return plots.RatesTable(b, r) }},
 		{"comparison as Markdown", true, func(b *bytes.Buffer) error { return compared.Markdown(b) }},
+		{"differing settings", false, func(b *bytes.Buffer) error { return plots.ContractDifferences(b, r) }},
 		{"comparison", false, func(b *bytes.Buffer) error { return compared.Text(b) }},
 	} {
 		var b bytes.Buffer

@@ -53,7 +53,7 @@ func (r *Report) arrays(runs []*resultfile.Result) []Array {
 		a := Array{RAID: r.part(raid), Plain: r.part(plain), Caveats: c.Caveats}
 		for _, y := range c.Systems {
 			if y.First.N > 0 && y.Second.N > 0 && fastAsItGoes(raid.Run, y.Scenario) {
-				a.Rows = append(a.Rows, ArrayRow{Scenario: y.Scenario, System: y.Label, Plain: rateText(y.First), RAID: rateText(y.Second), Ratio: ratioText(y.Ratio), Verdict: y.Verdict})
+				a.Rows = append(a.Rows, ArrayRow{Scenario: y.Scenario, System: y.Label, Plain: rateText(y.First), RAID: rateText(y.Second), Ratio: plots.Times(y.Ratio), Verdict: y.Verdict})
 			}
 		}
 		if len(a.Rows) > 0 {
@@ -85,16 +85,4 @@ func saysMore(a, b resultfile.Run) bool {
 
 func rateText(s plots.Summary) string {
 	return fmt.Sprintf("%s (%d)", plots.Rounded(s.Median), s.N)
-}
-
-// ratioText writes a ratio with its interval, or its range.
-func ratioText(r *plots.Ratio) string {
-	if r == nil {
-		return "–"
-	}
-	low, high := r.Min, r.Max
-	if r.Low != nil {
-		low, high = *r.Low, *r.High
-	}
-	return fmt.Sprintf("%s (%s .. %s)", plots.Factor(r.Median), plots.Factor(low), plots.Factor(high))
 }

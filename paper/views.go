@@ -36,7 +36,7 @@ func (r *Report) views(runs []*resultfile.Result) []ViewsRow {
 				}
 				row := ViewsRow{
 					Scenario: s.Name, Paper: pair[0].Label, Best: pair[1].Label, Run: r.part(run),
-					PaperRate: rateText(plots.Summarise(old)), Rate: rateText(plots.Summarise(best)), Ratio: ratioText(ratio),
+					PaperRate: rateText(plots.Summarise(old)), Rate: rateText(plots.Summarise(best)), Ratio: plots.Times(ratio),
 				}
 				k := key{s.Name, pair[0].ID, pair[1].ID}
 				i, known := at[k]

@@ -9,8 +9,8 @@ import (
 	"kafkalab/results/resultfile"
 )
 
-// ContractLegend says how the table of the contract is to be read.
-const ContractLegend = "Settings on which the comparison rests. " + readBackMark + ": said by the running broker or by its kernel; without it, what the driver was told. " +
+// contractLegend says how the table of the contract is to be read.
+const contractLegend = "Settings on which the comparison rests. " + readBackMark + ": said by the running broker or by its kernel; without it, what the driver was told. " +
 	"Rows of threads, versions and queue types are shown and not compared."
 
 const (
@@ -66,7 +66,7 @@ func contractTable(s resultfile.Scenario) *Table {
 	return t
 }
 
-// shortList joins labels, the first three and how many more there are.
+// shortList joins labels, the first four and how many more there are.
 func shortList(labels []string) string {
 	const most = 4
 	if len(labels) > most {
@@ -258,7 +258,7 @@ func ContractDifferences(w io.Writer, r *resultfile.Result) error {
 			return err
 		}
 		for _, sentence := range words {
-			if _, err := fmt.Fprintf(w, "  %s\n", sentence); err != nil {
+			if _, err := fmt.Fprintf(w, "  %s\n", visible(sentence)); err != nil {
 				return err
 			}
 		}

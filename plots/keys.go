@@ -14,7 +14,7 @@ type key struct {
 	absent bool // it has no line: the notes say why
 }
 
-// keyRows are the lines of text of an entry.
+// rows are the lines of text of an entry.
 func (k key) rows() []row {
 	width := vg.Points(legendWidth - thumbWidth - thumbGap)
 	bold := k.kind == strongTrail

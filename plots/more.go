@@ -61,9 +61,9 @@ func moreTables(r *resultfile.Result, s resultfile.Scenario) []NamedTable {
 func contractNote(s resultfile.Scenario) string {
 	differences := contractDifferences(s)
 	if len(differences) == 0 {
-		return ContractLegend + " Nothing that is compared differs."
+		return contractLegend + " Nothing that is compared differs."
 	}
-	return ContractLegend + " What differs: " + strings.Join(differences, " ")
+	return contractLegend + " What differs: " + strings.Join(differences, " ")
 }
 
 // shownTable holds the quantities of the figure: medians, with the interval or

@@ -178,7 +178,11 @@ func rateOverTime(r *resultfile.Result, s resultfile.Scenario, a resultfile.Atte
 
 // brokerSamples are those of the broker host.
 func brokerSamples(r *resultfile.Result, a resultfile.Attempt) []resultfile.Sample {
-	host := r.Run.Testbed.BrokerHost.Name
+	return samplesOf(r, a, r.Run.Testbed.BrokerHost.Name)
+}
+
+// samplesOf are those of one host.
+func samplesOf(r *resultfile.Result, a resultfile.Attempt, host string) []resultfile.Sample {
 	return slices.DeleteFunc(slices.Clone(r.Samples(a.ID)), func(x resultfile.Sample) bool { return x.Host != host })
 }
 

@@ -277,7 +277,7 @@ func wireBytes(r *resultfile.Result, s resultfile.Scenario, a resultfile.Attempt
 	if s.Work == resultfile.Consume {
 		host, messages = r.Run.Testbed.BrokerHost.Name, a.Messages
 	}
-	samples := slices.DeleteFunc(slices.Clone(r.Samples(a.ID)), func(x resultfile.Sample) bool { return x.Host != host })
+	samples := samplesOf(r, a, host)
 	if len(samples) < 2 || messages == 0 {
 		return 0, false
 	}

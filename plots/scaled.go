@@ -121,8 +121,7 @@ func placesAxis(xs []float64, log bool) axis {
 		}
 		return a
 	}
-	a := linearAxis(xs)
-	return a
+	return linearAxis(xs)
 }
 
 func rangeOf(values []float64) (lo, hi float64) {

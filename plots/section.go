@@ -79,6 +79,10 @@ func Rounded(v float64) string { return number(roundTo3(v)) }
 // Whole writes a whole number.
 func Whole(n int64) string { return number(float64(n)) }
 
+// Times writes a ratio with its interval, or its range where that is known; a
+// dash for none.
+func Times(r *Ratio) string { return times(r) }
+
 // Factor writes how many times one number is another one.
 func Factor(v float64) string { return factor(v) }
 
