@@ -16,15 +16,10 @@ import (
 
 // describedPartition is a line of "kafka topics describe --json".
 type describedPartition struct {
-	Broker    string `json:"broker"`
-	BrokerID  int32  `json:"broker_id"`
-	Topic     string `json:"topic"`
-	Partition int32  `json:"partition"`
-	First     int64  `json:"first_offset"`
-	Watermark int64  `json:"watermark"`
-	LogEnd    int64  `json:"log_end"`
-	Segments  int32  `json:"segments"`
-	Bytes     int64  `json:"bytes"`
+	Broker   string `json:"broker"`
+	BrokerID int32  `json:"broker_id"`
+	plots.BrokerPartition
+	Bytes int64 `json:"bytes"`
 }
 
 // describedGroup is a line of "kafka groups describe --json".
@@ -40,26 +35,21 @@ type describedGroup struct {
 		} `json:"streams"`
 	} `json:"members"`
 	Partitions []struct {
-		Topic     string  `json:"topic"`
-		BrokerID  int32   `json:"broker_id"`
-		Partition int32   `json:"partition"`
-		Owner     *string `json:"owner"`
-		Committed *int64  `json:"committed_offset"`
-		Lag       *int64  `json:"lag"`
-		Watermark *int64  `json:"watermark"`
-		LogEnd    *int64  `json:"log_end"`
-		Away      bool    `json:"broker_away"`
+		plots.GroupPartition
+		Lag       *int64 `json:"lag"`
+		Watermark *int64 `json:"watermark"`
+		LogEnd    *int64 `json:"log_end"`
+		Away      bool   `json:"broker_away"`
 	} `json:"partitions"`
 	Unowned int `json:"partitions_without_owner"`
 }
 
 // dumpedMessage is a line of "kafka log dump --json --no-payload".
 type dumpedMessage struct {
-	Topic        string `json:"topic"`
-	Partition    int32  `json:"partition"`
-	Segment      string `json:"segment"`
-	Offset       int64  `json:"offset"`
-	Next         int64  `json:"next_offset"`
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Segment   string `json:"segment"`
+	plots.LogMessage
 	Magic        byte   `json:"magic"`
 	Codec        string `json:"codec"`
 	CRC          string `json:"crc"`
@@ -187,9 +177,7 @@ func (c *drawnCluster) read(ctx context.Context) (*plots.Topology, *plots.Partit
 			i = len(cluster.Brokers)
 			cluster.Brokers = append(cluster.Brokers, plots.ClusterBroker{ID: p.BrokerID, Address: p.Broker})
 		}
-		cluster.Brokers[i].Partitions = append(cluster.Brokers[i].Partitions, plots.BrokerPartition{
-			Topic: p.Topic, Partition: p.Partition, First: p.First, Watermark: p.Watermark, LogEnd: p.LogEnd, Segments: p.Segments,
-		})
+		cluster.Brokers[i].Partitions = append(cluster.Brokers[i].Partitions, p.BrokerPartition)
 	}
 	slices.SortFunc(cluster.Brokers, func(a, b plots.ClusterBroker) int { return cmp.Compare(a.ID, b.ID) })
 	for _, g := range groups {
@@ -219,7 +207,7 @@ func drawnGroup(g describedGroup) plots.Group {
 		out.Members = append(out.Members, member)
 	}
 	for _, p := range g.Partitions {
-		part := plots.GroupPartition{Topic: p.Topic, BrokerID: p.BrokerID, Partition: p.Partition, Committed: p.Committed}
+		part := p.GroupPartition
 		if p.Owner != nil {
 			part.Owner = new(names[*p.Owner])
 		}
@@ -272,7 +260,7 @@ func drawnSegments(messages []dumpedMessage) []plots.LogSegment {
 		s := &out[len(out)-1]
 		s.Messages++
 		s.End = m.Next
-		s.Shown = append(s.Shown, plots.LogMessage{Offset: m.Offset, Next: m.Next})
+		s.Shown = append(s.Shown, m.LogMessage)
 	}
 	for i := range out {
 		if n := len(out[i].Shown); n > 2*shownMessages {
