@@ -202,12 +202,8 @@ func (o options) producerRow(sync string) resultfile.ContractRow {
 }
 
 func (o options) consumerRow() resultfile.ContractRow {
-	r := resultfile.ContractRow{Row: driver.RowConsumerAck, Value: "automatic: consumed when sent", Class: driver.AckAutomatic}
-	switch {
-	case o.clientAck && o.ackEvery == 1:
-		r.Value, r.Class = "client, each message", driver.AckEach
-	case o.clientAck:
-		r.Value, r.Class = fmt.Sprintf("client, one for %d messages", o.ackEvery), driver.AckBulk
+	if !o.clientAck {
+		return driver.ConsumerAckRow("", 0)
 	}
-	return r
+	return driver.ConsumerAckRow("client", o.ackEvery)
 }

@@ -11,7 +11,7 @@ import (
 	"kafkalab/compare/activemq"
 	"kafkalab/harness/driver"
 	"kafkalab/harness/driver/drivertest"
-	"kafkalab/harness/host"
+	"kafkalab/harness/host/hosttest"
 	"kafkalab/results/resultfile"
 )
 
@@ -21,44 +21,15 @@ func TestSettingsContract(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	h, err := host.Open(ctx, host.Config{Name: "local", Kind: host.Local, Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	limits, err := host.Limits{MemoryBytes: 1 << 30}.WithDefaults(ctx, h)
-	if err != nil {
-		t.Fatal(err)
-	}
-	held, err := host.Confine(ctx, h, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, dir := activemq.New(), h.Dir()+"/server"
-	s, err := d.Start(ctx, held, dir, driver.Options{"sync": "periodic", "heap-mb": "300", "memory-mb": "64"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		end := context.WithoutCancel(ctx)
-		if err := errors.Join(s.Stop(end), held.Release(end), h.Close(end)); err != nil {
-			t.Error(err)
-		}
-	}()
+	h, d := hosttest.Local(t, ""), activemq.New()
+	s, held := drivertest.Held(t, d, h, 1<<30, driver.Options{"sync": "periodic", "heap-mb": "300", "memory-mb": "64"})
 	running, err := held.Running(ctx, s.Processes()[0].PID())
-	if err != nil || len(running) == 0 || running[0].Cores != limits.Cores || running[0].MemoryBytes != held.Limits().MemoryBytes {
+	if err != nil || len(running) == 0 || running[0].Cores != held.Limits().Cores || running[0].MemoryBytes != held.Limits().MemoryBytes {
 		t.Errorf("the broker is not held: %+v, %v", running, err)
 	}
 	o := driver.Options{"receipt": "every", "ack": "client", "ack-every": "50", "prefetch": "500"}
 	m := driver.Measurement{Work: resultfile.Produce, Options: o, Queue: "bench", PayloadBytes: 200}
-	c, err := d.Connect(ctx, s.Target(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := c.Close(ctx); err != nil {
-			t.Error(err)
-		}
-	}()
+	c := drivertest.Connect(t, d, s, o)
 	p, err := c.Producer(ctx, m.Queue)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +59,7 @@ func TestSettingsContract(t *testing.T) {
 	}
 
 	// A file that was changed behind the broker's back says nothing of it.
-	conf := dir + "/conf/activemq.xml"
+	conf := h.Dir() + "/server/conf/activemq.xml"
 	text, err := os.ReadFile(conf)
 	if err == nil {
 		err = os.WriteFile(conf, text, 0o644)

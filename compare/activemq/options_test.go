@@ -1,13 +1,12 @@
 package activemq
 
 import (
-	"context"
-	"fmt"
 	"strings"
 	"testing"
 
 	"kafkalab/harness/driver"
-	"kafkalab/harness/host"
+	"kafkalab/harness/driver/drivertest"
+	"kafkalab/harness/host/hosttest"
 )
 
 func TestOptions(t *testing.T) {
@@ -76,44 +75,22 @@ func TestCheckQueue(t *testing.T) {
 
 // The table must show what an option changes.
 func TestSettingsFollowOptions(t *testing.T) {
-	h, err := host.Open(t.Context(), host.Config{Name: "local", Kind: host.Local, Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close(context.Background())
-	tables := map[string]string{}
-	table := func(o driver.Options) string {
-		t.Helper()
-		key := fmt.Sprint(o)
-		if tables[key] == "" {
-			rows, err := New().Settings(t.Context(), h, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			tables[key] = fmt.Sprint(rows)
-		}
-		return tables[key]
-	}
-	for _, test := range []struct{ before, after driver.Options }{
-		{nil, driver.Options{"receipt": "every"}},
-		{nil, driver.Options{"receipt": "bulk"}},
-		{driver.Options{"receipt": "bulk"}, driver.Options{"receipt": "bulk", "window": "10"}},
-		{driver.Options{"receipt": "bulk"}, driver.Options{"receipt": "bulk", "sync": "always"}},
-		{nil, driver.Options{"socket": "plain"}},
-		{nil, driver.Options{"ack": "client"}},
-		{driver.Options{"ack": "client"}, driver.Options{"ack": "client", "ack-every": "10"}},
-		{nil, driver.Options{"prefetch": "500"}},
-		{nil, driver.Options{"sync": "periodic"}},
-		{nil, driver.Options{"index-batch": "10000"}},
-		{nil, driver.Options{"index-cache": "100000"}},
-		{nil, driver.Options{"index-async": "true"}},
-		{nil, driver.Options{"preallocation": "none"}},
-		{nil, driver.Options{"order": "as-shipped"}},
-		{nil, driver.Options{"heap-mb": "1024"}},
-		{nil, driver.Options{"memory-mb": "256"}},
-	} {
-		if table(test.before) == table(test.after) {
-			t.Errorf("the table of %v is that of %v", test.after, test.before)
-		}
-	}
+	drivertest.SettingsFollow(t, New(), hosttest.Local(t, ""), [][2]driver.Options{
+		{nil, {"receipt": "every"}},
+		{nil, {"receipt": "bulk"}},
+		{{"receipt": "bulk"}, {"receipt": "bulk", "window": "10"}},
+		{{"receipt": "bulk"}, {"receipt": "bulk", "sync": "always"}},
+		{nil, {"socket": "plain"}},
+		{nil, {"ack": "client"}},
+		{{"ack": "client"}, {"ack": "client", "ack-every": "10"}},
+		{nil, {"prefetch": "500"}},
+		{nil, {"sync": "periodic"}},
+		{nil, {"index-batch": "10000"}},
+		{nil, {"index-cache": "100000"}},
+		{nil, {"index-async": "true"}},
+		{nil, {"preallocation": "none"}},
+		{nil, {"order": "as-shipped"}},
+		{nil, {"heap-mb": "1024"}},
+		{nil, {"memory-mb": "256"}},
+	})
 }

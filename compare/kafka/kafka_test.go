@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -190,41 +189,29 @@ func TestOptions(t *testing.T) {
 
 // The table must show what an option changes.
 func TestSettingsFollowOptions(t *testing.T) {
-	for _, tt := range []struct{ base, changed driver.Options }{
-		{nil, driver.Options{"batch": "50"}},
-		{nil, driver.Options{"socket": "plain"}},
-		{nil, driver.Options{"acks": "flushed"}},
-		{nil, driver.Options{"fetch-bytes": "2048"}},
-		{nil, driver.Options{"flush-interval": "3s"}},
-		{nil, driver.Options{"flush-messages": "10000"}},
-		{nil, driver.Options{"visible": "appended"}},
-		{nil, driver.Options{"sendfile": "off"}},
-		{nil, driver.Options{"segment-size": "1000000"}},
-		{nil, driver.Options{"retention": "0"}},
-		{nil, driver.Options{"retention-size": "4096"}},
-		{nil, driver.Options{"cleanup-interval": "1s"}},
-		{nil, driver.Options{"compression": "snappy"}},
-		{driver.Options{"batch": "50"}, driver.Options{"batch": "50", "linger": "10ms"}},
-		{nil, driver.Options{"brokers": "2"}},
-		{driver.Options{"brokers": "2"}, driver.Options{"brokers": "2", "partitions": "3"}},
-		{driver.Options{"brokers": "2"}, driver.Options{"brokers": "2", "zookeeper": "real"}},
-		{driver.Options{"brokers": "2"}, driver.Options{"brokers": "2", "session-timeout": "1s"}},
-		{driver.Options{"brokers": "2"}, driver.Options{"brokers": "2", "commit-interval": "1s"}},
-		{driver.Options{"brokers": "2"}, driver.Options{"brokers": "2", "quiet": "1s"}},
-		{driver.Options{"brokers": "2"}, driver.Options{"brokers": "2", "pace": "7"}},
-	} {
-		before, err := New().Settings(t.Context(), nil, tt.base)
-		if err != nil {
-			t.Fatal(err)
-		}
-		after, err := New().Settings(t.Context(), nil, tt.changed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if slices.Equal(before, after) {
-			t.Errorf("%v: the table is as with %v", tt.changed, tt.base)
-		}
-	}
+	drivertest.SettingsFollow(t, New(), nil, [][2]driver.Options{
+		{nil, {"batch": "50"}},
+		{nil, {"socket": "plain"}},
+		{nil, {"acks": "flushed"}},
+		{nil, {"fetch-bytes": "2048"}},
+		{nil, {"flush-interval": "3s"}},
+		{nil, {"flush-messages": "10000"}},
+		{nil, {"visible": "appended"}},
+		{nil, {"sendfile": "off"}},
+		{nil, {"segment-size": "1000000"}},
+		{nil, {"retention": "0"}},
+		{nil, {"retention-size": "4096"}},
+		{nil, {"cleanup-interval": "1s"}},
+		{nil, {"compression": "snappy"}},
+		{{"batch": "50"}, {"batch": "50", "linger": "10ms"}},
+		{nil, {"brokers": "2"}},
+		{{"brokers": "2"}, {"brokers": "2", "partitions": "3"}},
+		{{"brokers": "2"}, {"brokers": "2", "zookeeper": "real"}},
+		{{"brokers": "2"}, {"brokers": "2", "session-timeout": "1s"}},
+		{{"brokers": "2"}, {"brokers": "2", "commit-interval": "1s"}},
+		{{"brokers": "2"}, {"brokers": "2", "quiet": "1s"}},
+		{{"brokers": "2"}, {"brokers": "2", "pace": "7"}},
+	})
 }
 
 func TestListenAddr(t *testing.T) {

@@ -11,23 +11,13 @@ import (
 
 	"kafkalab/harness/driver"
 	"kafkalab/harness/host"
+	"kafkalab/harness/host/hosttest"
 )
 
 // openHost opens this machine as a host that ends with the test.
 func openHost(t *testing.T) host.Host {
 	t.Helper()
-	h, err := host.Open(t.Context(), host.Config{Name: "local", Kind: host.Local, Dir: t.TempDir(), BinDir: build(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := h.Close(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	return h
+	return hosttest.Local(t, build(t))
 }
 
 func startServer(t *testing.T, h host.Host, o driver.Options) driver.Server {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"kafkalab/compare/nats"
 	"kafkalab/harness/driver"
 	"kafkalab/harness/driver/drivertest"
 )
@@ -18,18 +17,12 @@ func TestSettingsContract(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	o := driver.Options{"acks": "each", "ack": "all", "prefetch": "500"}
-	c, err := nats.New().Connect(ctx, s.Target(), o)
-	if err != nil {
+	c := connect(t, s, o)
+	if _, err := c.Producer(ctx, "bench"); err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(ctx)
-	for _, end := range []func() error{
-		func() error { _, err := c.Producer(ctx, "bench"); return err },
-		func() error { _, err := c.Consumer(ctx, "bench"); return err },
-	} {
-		if err := end(); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := c.Consumer(ctx, "bench"); err != nil {
+		t.Fatal(err)
 	}
 	rows := drivertest.Contract(t, s, driver.Measurement{Options: o, Queue: "bench", PayloadBytes: 200})
 	for name, class := range map[string]string{

@@ -14,23 +14,15 @@ import (
 
 	"kafkalab/compare/nats"
 	"kafkalab/harness/driver"
-	"kafkalab/harness/host"
+	"kafkalab/harness/host/hosttest"
 )
 
 // start starts a server.
 func start(t *testing.T) driver.Server {
 	t.Helper()
-	h, err := host.Open(t.Context(), host.Config{Name: "local", Kind: host.Local, Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := hosttest.Local(t, "")
 	limit, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
-	t.Cleanup(func() {
-		defer cancel()
-		if err := h.Close(limit); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(cancel)
 	s, err := nats.New().Start(limit, h, h.Dir()+"/server", nil)
 	if err != nil {
 		t.Fatal(err)

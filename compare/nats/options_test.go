@@ -1,12 +1,12 @@
 package nats
 
 import (
-	"context"
 	"strings"
 	"testing"
 
 	"kafkalab/harness/driver"
-	"kafkalab/harness/host"
+	"kafkalab/harness/driver/drivertest"
+	"kafkalab/harness/host/hosttest"
 )
 
 func TestOptions(t *testing.T) {
@@ -39,34 +39,13 @@ func TestOptions(t *testing.T) {
 
 // The table must show what an option changes.
 func TestSettingsFollowOptions(t *testing.T) {
-	h, err := host.Open(t.Context(), host.Config{Name: "local", Kind: host.Local, Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close(context.Background())
-	table := func(o driver.Options) string {
-		t.Helper()
-		rows, err := New().Settings(t.Context(), h, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var b strings.Builder
-		for _, r := range rows {
-			b.WriteString(r.Row + ": " + r.Value + "\n")
-		}
-		return b.String()
-	}
-	for _, test := range []struct{ before, after driver.Options }{
-		{nil, driver.Options{"acks": "none"}},
-		{nil, driver.Options{"acks": "each"}},
-		{nil, driver.Options{"window": "10"}},
-		{nil, driver.Options{"ack": "all"}},
-		{driver.Options{"ack": "all"}, driver.Options{"ack": "all", "ack-every": "10"}},
-		{nil, driver.Options{"prefetch": "10"}},
-		{nil, driver.Options{"prefetch-bytes": "2048"}},
-	} {
-		if table(test.before) == table(test.after) {
-			t.Errorf("the table of %v is that of %v", test.after, test.before)
-		}
-	}
+	drivertest.SettingsFollow(t, New(), hosttest.Local(t, ""), [][2]driver.Options{
+		{nil, {"acks": "none"}},
+		{nil, {"acks": "each"}},
+		{nil, {"window": "10"}},
+		{nil, {"ack": "all"}},
+		{{"ack": "all"}, {"ack": "all", "ack-every": "10"}},
+		{nil, {"prefetch": "10"}},
+		{nil, {"prefetch-bytes": "2048"}},
+	})
 }

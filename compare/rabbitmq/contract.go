@@ -210,14 +210,10 @@ func (o options) producerRow() resultfile.ContractRow {
 }
 
 func (o options) consumerRow() resultfile.ContractRow {
-	r := resultfile.ContractRow{Row: driver.RowConsumerAck, Value: "automatic: consumed when sent", Class: driver.AckAutomatic}
-	switch {
-	case o.manualAck && o.ackEvery == 1:
-		r.Value, r.Class = "manual, each message", driver.AckEach
-	case o.manualAck:
-		r.Value, r.Class = fmt.Sprintf("manual, one for %d messages", o.ackEvery), driver.AckBulk
+	if !o.manualAck {
+		return driver.ConsumerAckRow("", 0)
 	}
-	return r
+	return driver.ConsumerAckRow("manual", o.ackEvery)
 }
 
 // prefetchRow: a consumer without acknowledgements has no prefetch, and one of

@@ -2,7 +2,6 @@ package rabbitmq_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -24,31 +23,10 @@ func TestSettingsContract(t *testing.T) {
 	const memory = 1 << 30
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	h, err := host.Open(ctx, host.Config{Name: "local", Kind: host.Local, Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	limits, err := host.Limits{MemoryBytes: memory}.WithDefaults(ctx, h)
-	if err != nil {
-		t.Fatal(err)
-	}
-	held, err := host.Confine(ctx, h, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
 	d := rabbitmq.New()
-	s, err := d.Start(ctx, held, h.Dir()+"/server", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		end := context.WithoutCancel(ctx)
-		if err := errors.Join(s.Stop(end), held.Release(end), h.Close(end)); err != nil {
-			t.Error(err)
-		}
-	}()
+	s, held := drivertest.Held(t, d, hosttest.Local(t, ""), memory, nil)
 	t.Run("limits", func(t *testing.T) { serverIsHeld(t, ctx, held, s, memory) })
-	for _, c := range []struct {
+	for i, c := range []struct {
 		o        driver.Options
 		work     resultfile.Work
 		classes  map[string]string
@@ -70,7 +48,7 @@ func TestSettingsContract(t *testing.T) {
 		}, []string{driver.RowDurability}},
 	} {
 		t.Run(fmt.Sprint(c.o), func(t *testing.T) {
-			m := driver.Measurement{Work: c.work, Options: c.o, Queue: fmt.Sprintf("q%d", len(fmt.Sprint(c.o))), PayloadBytes: 200}
+			m := driver.Measurement{Work: c.work, Options: c.o, Queue: fmt.Sprintf("q%d", i), PayloadBytes: 200}
 			rows := contractOf(t, ctx, d, s, m)
 			for name, class := range c.classes {
 				if rows[name].Class != class {
@@ -89,15 +67,7 @@ func TestSettingsContract(t *testing.T) {
 // contractOf reads the contract while a client has sent some messages.
 func contractOf(t *testing.T, ctx context.Context, d driver.Driver, s driver.Server, m driver.Measurement) map[string]resultfile.ContractRow {
 	t.Helper()
-	c, err := d.Connect(ctx, s.Target(), m.Options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := c.Close(ctx); err != nil {
-			t.Error(err)
-		}
-	}()
+	c := drivertest.Connect(t, d, s, m.Options)
 	p, err := c.Producer(ctx, m.Queue)
 	if err != nil {
 		t.Fatal(err)

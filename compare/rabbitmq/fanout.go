@@ -24,7 +24,7 @@ func (c *client) FanOut(ctx context.Context, queue string, groups int) ([]string
 	err := c.briefly(ctx, func(ch *amqp.Channel) error {
 		const durable, autoDelete, exclusive, internal, noWait = true, false, false, false, false
 		if c.opt.stream() {
-			copy(queues, slices.Repeat([]string{queue}, groups))
+			queues = slices.Repeat([]string{queue}, groups)
 			_, err := ch.QueueDeclare(queue, durable, autoDelete, exclusive, noWait, c.opt.arguments())
 			return err
 		}

@@ -1,15 +1,14 @@
 package rabbitmq
 
 import (
-	"context"
-	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/streadway/amqp"
 
 	"kafkalab/harness/driver"
-	"kafkalab/harness/host"
+	"kafkalab/harness/driver/drivertest"
+	"kafkalab/harness/host/hosttest"
 )
 
 func TestOptions(t *testing.T) {
@@ -54,40 +53,18 @@ func TestOptions(t *testing.T) {
 
 // The table must show what an option changes.
 func TestSettingsFollowOptions(t *testing.T) {
-	h, err := host.Open(t.Context(), host.Config{Name: "local", Kind: host.Local, Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close(context.Background())
-	tables := map[string]string{}
-	table := func(o driver.Options) string {
-		t.Helper()
-		key := fmt.Sprint(o)
-		if tables[key] == "" {
-			rows, err := New().Settings(t.Context(), h, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			tables[key] = fmt.Sprint(rows)
-		}
-		return tables[key]
-	}
-	for _, test := range []struct{ before, after driver.Options }{
-		{nil, driver.Options{"queue": "stream"}},
-		{nil, driver.Options{"queue": "quorum"}},
-		{nil, driver.Options{"delivery": "transient"}},
-		{nil, driver.Options{"confirms": "each"}},
-		{nil, driver.Options{"confirms": "bulk"}},
-		{driver.Options{"confirms": "bulk"}, driver.Options{"confirms": "bulk", "window": "10"}},
-		{driver.Options{"confirms": "bulk"}, driver.Options{"confirms": "bulk", "queue": "quorum"}},
-		{nil, driver.Options{"socket": "plain"}},
-		{nil, driver.Options{"ack": "manual"}},
-		{driver.Options{"ack": "manual"}, driver.Options{"ack": "manual", "prefetch": "300"}},
-		{driver.Options{"ack": "manual"}, driver.Options{"ack": "manual", "ack-every": "100"}},
-		{nil, driver.Options{"memory-percent": "40"}},
-	} {
-		if table(test.before) == table(test.after) {
-			t.Errorf("the table of %v is that of %v", test.after, test.before)
-		}
-	}
+	drivertest.SettingsFollow(t, New(), hosttest.Local(t, ""), [][2]driver.Options{
+		{nil, {"queue": "stream"}},
+		{nil, {"queue": "quorum"}},
+		{nil, {"delivery": "transient"}},
+		{nil, {"confirms": "each"}},
+		{nil, {"confirms": "bulk"}},
+		{{"confirms": "bulk"}, {"confirms": "bulk", "window": "10"}},
+		{{"confirms": "bulk"}, {"confirms": "bulk", "queue": "quorum"}},
+		{nil, {"socket": "plain"}},
+		{nil, {"ack": "manual"}},
+		{{"ack": "manual"}, {"ack": "manual", "prefetch": "300"}},
+		{{"ack": "manual"}, {"ack": "manual", "ack-every": "100"}},
+		{nil, {"memory-percent": "40"}},
+	})
 }

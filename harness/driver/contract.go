@@ -124,6 +124,22 @@ func PrefetchClass(bytes int64) string {
 	return strconv.FormatInt(int64(math.Round(float64(bytes)/unit)*unit), 10)
 }
 
+// ConsumerAckRow is the row of a broker that a consumer acknowledges to, in the
+// mode of the broker's own word, once for so many messages; 0: it takes a
+// message as consumed when it has sent it.
+func ConsumerAckRow(mode string, every int) resultfile.ContractRow {
+	r := resultfile.ContractRow{Row: RowConsumerAck}
+	switch every {
+	case 0:
+		r.Value, r.Class = "automatic: consumed when sent", AckAutomatic
+	case 1:
+		r.Value, r.Class = mode+", each message", AckEach
+	default:
+		r.Value, r.Class = fmt.Sprintf("%s, one for %d messages", mode, every), AckBulk
+	}
+	return r
+}
+
 // SortContract puts rows into the order of [ContractRows]. Of two of a name the
 // first counts; a name that is none of them is an error.
 func SortContract(rows []resultfile.ContractRow) ([]resultfile.ContractRow, error) {
