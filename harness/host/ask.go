@@ -16,14 +16,18 @@ func Ask(ctx context.Context, h Host, args ...string) ([]byte, error) {
 	if m == nil {
 		return h.Run(ctx, args...)
 	}
-	question := strings.Join(args, "\x00")
+	return m.once(strings.Join(args, "\x00"), func() ([]byte, error) { return m.Run(ctx, args...) })
+}
+
+// once returns the answer to a question, which ask finds the first time.
+func (m *machine) once(question string, ask func() ([]byte, error)) ([]byte, error) {
 	m.mu.Lock()
 	answer, known := m.answers[question]
 	m.mu.Unlock()
 	if known {
 		return bytes.Clone(answer), nil
 	}
-	answer, err := m.Run(ctx, args...)
+	answer, err := ask()
 	if err != nil {
 		return answer, err
 	}

@@ -93,18 +93,11 @@ taskset -c "$1" sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status 
 echo "$mine"`
 
 // checkCores makes sure that all cores are there, and writes them as the kernel
-// does.
+// does. A host's cores stay as they are: they are asked for once.
 func (c *Confined) checkCores(ctx context.Context) error {
-	// A host's cores stay as they are: asked once, as by Ask.
-	question := "cores\x00" + c.held.Cores
-	c.m.mu.Lock()
-	known, ok := c.m.answers[question]
-	c.m.mu.Unlock()
-	if ok {
-		c.held.Cores = string(known)
-		return nil
-	}
-	out, err := c.m.reach.shell(ctx, coresScript, c.held.Cores)
+	out, err := c.m.once("cores\x00"+c.held.Cores, func() ([]byte, error) {
+		return c.m.reach.shell(ctx, coresScript, c.held.Cores)
+	})
 	if err != nil {
 		return err
 	}
@@ -113,9 +106,6 @@ func (c *Confined) checkCores(ctx context.Context) error {
 		return fmt.Errorf("cores %s: %s has the cores %s for programs of this user", c.held.Cores, c.Name(), all)
 	}
 	c.held.Cores = held
-	c.m.mu.Lock()
-	c.m.answers[question] = []byte(held)
-	c.m.mu.Unlock()
 	return nil
 }
 

@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"regexp"
 	"strconv"
@@ -37,12 +38,9 @@ func (l Limits) Validate() error {
 		if !coresPattern.MatchString(l.Cores) {
 			errs = append(errs, fmt.Errorf("cores %q: a list such as 0-1 or 0,2,4-7 is wanted", l.Cores))
 		}
-		for part := range strings.SplitSeq(l.Cores, ",") {
-			from, to, isRange := strings.Cut(part, "-")
-			first, _ := strconv.Atoi(from)
-			last, _ := strconv.Atoi(to)
-			if isRange && last < first {
-				errs = append(errs, fmt.Errorf("cores %q: %s runs backwards", l.Cores, part))
+		for first, last := range coreRanges(l.Cores) {
+			if last < first {
+				errs = append(errs, fmt.Errorf("cores %q: %d-%d runs backwards", l.Cores, first, last))
 			}
 		}
 	}
@@ -52,16 +50,27 @@ func (l Limits) Validate() error {
 	return errors.Join(errs...)
 }
 
+// coreRanges are the first and the last core of each part of a list.
+func coreRanges(list string) iter.Seq2[int, int] {
+	return func(yield func(first, last int) bool) {
+		for part := range strings.SplitSeq(list, ",") {
+			from, to, isRange := strings.Cut(part, "-")
+			if !isRange {
+				to = from
+			}
+			first, _ := strconv.Atoi(from)
+			last, _ := strconv.Atoi(to)
+			if !yield(first, last) {
+				return
+			}
+		}
+	}
+}
+
 // countCores counts the cores of a list, each once.
 func countCores(list string) int {
 	cores := map[int]bool{}
-	for part := range strings.SplitSeq(list, ",") {
-		from, to, isRange := strings.Cut(part, "-")
-		first, _ := strconv.Atoi(from)
-		last := first
-		if isRange {
-			last, _ = strconv.Atoi(to)
-		}
+	for first, last := range coreRanges(list) {
 		for core := first; core <= last; core++ {
 			cores[core] = true
 		}
@@ -94,8 +103,8 @@ func ParseSize(text string) (int64, error) {
 	return 0, fmt.Errorf("size %q: a number with a unit is wanted, such as 12GiB or 16GB", text)
 }
 
-// FormatSize writes a number of bytes so that ParseSize reads the same: in the
-// largest binary unit without a rest, or with three digits in the largest that
+// FormatSize writes a number of bytes in the largest binary unit without a
+// rest, as ParseSize reads it, or else with three digits in the largest that
 // fits and "about" in front.
 func FormatSize(bytes int64) string {
 	for i := 3; i >= 0; i-- {
