@@ -1,12 +1,9 @@
 package host_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -221,32 +218,10 @@ func TestKilledTestbedLeavesNoGroup(t *testing.T) {
 		t.Run(string(c.Kind), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 			defer cancel()
-			config, err := json.Marshal(c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			cmd := exec.CommandContext(ctx, os.Args[0])
-			cmd.Env = append(os.Environ(), victimVariable+"="+string(config), confinedVariable+"=1", "TMPDIR="+t.TempDir())
-			var out bytes.Buffer
-			cmd.Stderr = &out
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer in.Close()
-			said, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			line, _ := killVictim(t, ctx, c, confinedVariable+"=1")
 			var dir, pid, group string
-			_, err = fmt.Fscan(said, &dir, &pid, &group)
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait() // killed
-			if err != nil {
-				t.Fatalf("the victim said nothing: %v: %s", err, &out)
+			if _, err := fmt.Sscan(line, &dir, &pid, &group); err != nil {
+				t.Fatalf("the victim said %q, %v", line, err)
 			}
 			waitGone(t, pid)
 			waitNoFile(t, group)

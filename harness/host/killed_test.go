@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,32 +82,7 @@ func TestKilledTestbedLeavesNothing(t *testing.T) {
 func killedTestbed(t *testing.T, c host.Config) {
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
-	config, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	temp := t.TempDir()
-	cmd := exec.CommandContext(ctx, os.Args[0])
-	cmd.Env = append(os.Environ(), victimVariable+"="+string(config), "TMPDIR="+temp)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait() // killed
-	if err != nil {
-		t.Fatalf("the victim said %q, %v", line, err)
-	}
+	line, temp := killVictim(t, ctx, c)
 	words := strings.Fields(line)
 	dir, pids := strings.Join(words[:len(words)-2], " "), words[len(words)-2:]
 	for _, pid := range pids {
@@ -119,6 +93,27 @@ func killedTestbed(t *testing.T, c host.Config) {
 	if c.Kind == host.Local {
 		waitNoFile(t, c.Dir) // it was the host's own making
 	}
+}
+
+// killVictim has a testbed open a host, with more in its environment, kills it
+// when it has said a line, and returns that and its folder for temporary files.
+func killVictim(t *testing.T, ctx context.Context, c host.Config, env ...string) (line, temp string) {
+	t.Helper()
+	config, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	temp = t.TempDir()
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(append(os.Environ(), victimVariable+"="+string(config), "TMPDIR="+temp), env...)
+	cmd.Stderr = os.Stderr
+	said, kill := hosttest.Victim(t, cmd)
+	line, err = said.ReadString('\n')
+	kill()
+	if err != nil {
+		t.Fatalf("the victim said %q, %v", line, err)
+	}
+	return line, temp
 }
 
 func waitNoFile(t *testing.T, path string) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -74,19 +73,8 @@ func TestLockPath(t *testing.T) {
 func TestKilledHolderLocksNothing(t *testing.T) {
 	bin, path := hosttest.Programs(t, "testbed"), filepath.Join(t.TempDir(), "a.lock")
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "testbed"), "lock", "--file", path, "--holder", "process 7")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
+	said, kill := hosttest.Victim(t, cmd)
+	line, err := said.ReadString('\n')
 	var answer lockAnswer
 	if err != nil || json.Unmarshal([]byte(line), &answer) != nil || answer.HeldBy != "" {
 		t.Fatalf("%q, %v", line, err)
@@ -94,10 +82,7 @@ func TestKilledHolderLocksNothing(t *testing.T) {
 	if release, by, err := lockFile(path, "me"); err != nil || release != nil || by != "process 7" {
 		t.Errorf("held by %q, %v", by, err)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // killed
+	kill()
 	release, by, err := lockFile(path, "me")
 	if err != nil || release == nil {
 		t.Fatalf("held by %q, %v", by, err)

@@ -35,10 +35,11 @@ func Root(t testing.TB) {
 	if os.Geteuid() == 0 {
 		return
 	}
+	const why = "this test needs root rights, for network namespaces, control groups or mounts: run it as root, such as with \"sudo make test\""
 	if os.Getenv("CI") == "true" {
-		t.Fatal("this test needs root rights, for network namespaces, control groups or mounts: run it as root, such as with \"sudo make test\"")
+		t.Fatal(why)
 	}
-	t.Skip("this test needs root rights, for network namespaces, control groups or mounts: run it as root, such as with \"sudo make test\"")
+	t.Skip(why)
 }
 
 // Programs builds this project's programs of those names ("kafka", "testbed")
