@@ -1,7 +1,6 @@
 package scenarios_test
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"maps"
@@ -22,6 +21,7 @@ import (
 	"kafkalab/compare/rawlimit"
 	"kafkalab/harness/driver"
 	"kafkalab/harness/host"
+	"kafkalab/harness/host/hosttest"
 	"kafkalab/harness/runner"
 	"kafkalab/harness/scenario"
 	"kafkalab/plots"
@@ -96,16 +96,7 @@ func brokerHost(t *testing.T) host.Host {
 			t.Fatal(err)
 		}
 	}
-	h, err := host.Open(t.Context(), host.Config{Name: "broker", Kind: host.Local, Dir: t.TempDir(), BinDir: bin})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := h.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	return h
+	return hosttest.Local(t, bin)
 }
 
 // Options are checked when a run begins; a file with one that no driver takes
