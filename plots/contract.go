@@ -157,7 +157,7 @@ func manyWays(s resultfile.Scenario, row comparedRow, factions []faction) string
 	if more := len(factions) - most; more > 0 {
 		parts = append(parts, fmt.Sprintf("and %s that the table of settings names", plural(more, "other setting")))
 	}
-	return fmt.Sprintf("%s, in %d ways: %s.", strings.ToUpper(row.name[:1])+row.name[1:], len(factions), strings.Join(parts, "; "))
+	return fmt.Sprintf("%s, in %d ways: %s.", capital(row.name), len(factions), strings.Join(parts, "; "))
 }
 
 // weight is how many drivers have a class among the paper's systems, and then

@@ -58,14 +58,7 @@ func clusterCounts(c Cluster) string {
 			}
 		}
 	}
-	return fmt.Sprintf("%s, %s, %s, %s; partitions without an owner: %d", counted(len(c.Brokers), "broker"), counted(len(topics), "topic"), counted(partitions, "partition"), counted(len(c.Groups), "consumer group"), unowned)
-}
-
-func counted(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
+	return fmt.Sprintf("%s, %s, %s, %s; partitions without an owner: %d", plural(len(c.Brokers), "broker"), plural(len(topics), "topic"), plural(partitions, "partition"), plural(len(c.Groups), "consumer group"), unowned)
 }
 
 // clusterLayout is where the parts of Figure 1 stand.
@@ -178,7 +171,7 @@ func (f clusterLayout) draw(p *pen, c Cluster) {
 			p.frame(box, white, axisInk, 0.6)
 			p.centred(rect{box.x, box.y + 2, box.w, 12}, small, part.Topic)
 			p.centred(rect{box.x, box.y + 13, box.w, 12}, textStyle(8.4, ink, true), fmt.Sprintf("%d-%d", b.ID, part.Partition))
-			p.centred(rect{box.x, box.y + 26, box.w, 12}, soft, counted(int(part.Segments), "file"))
+			p.centred(rect{box.x, box.y + 26, box.w, 12}, soft, plural(int(part.Segments), "file"))
 		}
 	}
 	for i, g := range c.Groups {
@@ -271,7 +264,7 @@ func (f clusterLayout) drawZooKeeper(p *pen, c Cluster) {
 	each := min((r.h-24)/float64(len(rows)), 44)
 	for i, row := range rows {
 		y := r.y + 24 + each*float64(i)
-		p.left(rect{r.x + 4, y, r.w - 8, 12}, small, counted(row.n, row.what))
+		p.left(rect{r.x + 4, y, r.w - 8, 12}, small, plural(row.n, row.what))
 		p.left(rect{r.x + 4, y + 11, r.w - 8, 11}, soft, row.kind)
 	}
 }

@@ -25,7 +25,7 @@ func logPicture(l *PartitionLog) picture {
 		title: fmt.Sprintf("Figure 2. The log of partition %d of topic %s", l.Partition, l.Topic),
 		caption: []string{
 			fmt.Sprintf("Drawn from the files of a live broker (%s) and from the base offsets that it answers with: %s, a new one when the last is larger than %s bytes. A message is addressed by the offset in bytes at which it begins, and the next one by that plus its size. To find one the broker searches its list, and then knows file and position.",
-				l.Broker, counted(len(l.Segments), "segment file"), number(float64(l.SegmentBytes))),
+				l.Broker, plural(len(l.Segments), "segment file"), number(float64(l.SegmentBytes))),
 			fmt.Sprintf("What lies before the watermark, %s, is flushed and visible to consumers; the log ends at %s.", number(float64(l.Watermark)), number(float64(last.End))),
 		},
 		width: pageWidth, height: logHead + logRow*float64(len(rows)) + logFoot,
@@ -88,7 +88,7 @@ func drawSegment(p *pen, l *PartitionLog, i int, r rect) {
 	}
 	p.frame(r, white, boxInk, line)
 	p.left(rect{r.x, r.y + 1, 200, 12}, soft, s.File)
-	right := fmt.Sprintf("%s, %s bytes", counted(int(s.Messages), "message"), number(float64(s.End-s.Base)))
+	right := fmt.Sprintf("%s, %s bytes", plural(int(s.Messages), "message"), number(float64(s.End-s.Base)))
 	w := float64(soft.Width(right)) + 10
 	p.left(rect{r.right() - w, r.y + 1, w, 12}, soft, right)
 	cells := logCells(s, int((r.w-8)/logCell))

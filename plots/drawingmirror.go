@@ -111,7 +111,7 @@ func drawSite(p *pen, c Cluster, r rect) {
 		y += 34
 	}
 	for _, g := range c.Groups {
-		p.left(rect{r.x + 4, y + 2, r.w - 8, siteRow}, small, fmt.Sprintf("group %s: %s", g.Name, counted(len(g.Members), "consumer")))
+		p.left(rect{r.x + 4, y + 2, r.w - 8, siteRow}, small, fmt.Sprintf("group %s: %s", g.Name, plural(len(g.Members), "consumer")))
 		y += siteRow
 	}
 }
