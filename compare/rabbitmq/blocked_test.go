@@ -13,7 +13,7 @@ import (
 
 	"kafkalab/compare/rabbitmq"
 	"kafkalab/harness/driver"
-	"kafkalab/harness/host"
+	"kafkalab/harness/host/hosttest"
 )
 
 // rabbitmqctl runs the server's own tool against a running server, with the
@@ -45,12 +45,7 @@ func rabbitmqctl(t *testing.T, s driver.Server, args ...string) {
 // close. Nothing may hang, and the reason must be known (fault B24).
 func TestB24Blocked(t *testing.T) {
 	t.Parallel()
-	d := rabbitmq.New()
-	h, err := host.Open(t.Context(), host.Config{Name: "local", Kind: host.Local, Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close(context.Background())
+	d, h := rabbitmq.New(), hosttest.Local(t, "")
 	start, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	s, err := d.Start(start, h, h.Dir()+"/server", nil)

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kafkalab/harness/host"
+	"kafkalab/harness/host/hosttest"
 	"kafkalab/harness/workload"
 )
 
@@ -18,16 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func localHost(t *testing.T) host.Host {
 	t.Helper()
-	h, err := host.Open(t.Context(), host.Config{Name: "here", Kind: host.Local, Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := h.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	return h
+	return hosttest.Local(t, "")
 }
 
 func nullTarget(t *testing.T) Target {

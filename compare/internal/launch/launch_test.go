@@ -15,22 +15,14 @@ import (
 
 	"kafkalab/harness/driver"
 	"kafkalab/harness/host"
+	"kafkalab/harness/host/hosttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func openHost(t *testing.T) host.Host {
 	t.Helper()
-	h, err := host.Open(t.Context(), host.Config{Name: "here", Kind: host.Local, Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := h.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return h
+	return hosttest.Open(t, host.Config{Name: "here", Kind: host.Local, Dir: t.TempDir()})
 }
 
 func deadline(t *testing.T, d time.Duration) context.Context {
