@@ -97,6 +97,6 @@ func clientRows(opts options) []resultfile.ContractRow {
 	return []resultfile.ContractRow{
 		{Row: driver.RowProducerAck, Value: acksWords[acks], Class: acks},
 		{Row: driver.RowConsumerAck, Value: "none: the consumer keeps its offset", Class: driver.AckNone},
-		{Row: driver.RowPrefetch, Value: fmt.Sprintf("fetches of %d, the next one asked for ahead", opts.fetchBytes), Class: driver.PrefetchClass(int64(opts.fetchBytes))},
+		{Row: driver.RowPrefetch, Value: fmt.Sprintf("fetches of %d bytes, the next one asked for ahead", opts.fetchBytes), Class: driver.PrefetchClass(int64(opts.fetchBytes))},
 	}
 }

@@ -19,14 +19,23 @@ type rawServer struct {
 }
 
 // Contract reads what the server was started with from its command line, as the
-// kernel has it. Of a limit most rows do not apply.
-func (s *rawServer) Contract(ctx context.Context, _ driver.Measurement) ([]resultfile.ContractRow, error) {
+// kernel has it. Fetches are the client's. Of a limit most rows do not apply.
+func (s *rawServer) Contract(ctx context.Context, m driver.Measurement) ([]resultfile.ContractRow, error) {
+	opts, err := readOptions(m.Options)
+	if err != nil {
+		return nil, err
+	}
 	const none = "does not apply"
+	prefetch := resultfile.ContractRow{Row: driver.RowPrefetch, Value: "as far as TCP's window", Class: "none"}
+	if opts.fetchBytes > 0 {
+		prefetch.Value = fmt.Sprintf("fetches of %d bytes, the next one asked for ahead", opts.fetchBytes)
+		prefetch.Class = driver.PrefetchClass(int64(opts.fetchBytes))
+	}
 	rows := []resultfile.ContractRow{
 		{Row: driver.RowVersion, Value: "this project's own"},
 		{Row: driver.RowProducerAck, Value: none},
 		{Row: driver.RowConsumerAck, Value: none},
-		{Row: driver.RowPrefetch, Value: "as far as TCP's window", Class: "none"},
+		prefetch,
 	}
 	var words []string
 	for _, p := range s.Processes() {

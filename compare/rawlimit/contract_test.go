@@ -24,7 +24,7 @@ func settingsContract(t *testing.T, binDir string) {
 	h := hosttest.Local(t, binDir)
 	for flush, o := range map[string]driver.Options{
 		"interval 250ms": {"path": "file", "flush-interval": "250ms"},
-		"count 500":      {"path": "disk", "flush-interval": "0s", "flush-messages": "500"},
+		"count 500":      {"path": "disk", "flush-interval": "0s", "flush-messages": "500", "fetch-bytes": "204800"},
 		"":               {"path": "tcp"},
 	} {
 		path := o["path"]
@@ -32,7 +32,14 @@ func settingsContract(t *testing.T, binDir string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows := drivertest.Contract(t, s, driver.Measurement{})
+		rows := drivertest.Contract(t, s, driver.Measurement{Options: o})
+		prefetch := "none"
+		if o["fetch-bytes"] != "" {
+			prefetch = "200000"
+		}
+		if r := rows[driver.RowPrefetch]; r.Class != prefetch {
+			t.Errorf("path %s: prefetch %+v", path, r)
+		}
 		if r := rows[driver.RowFlush]; r.Class != flush || !r.ReadBack {
 			t.Errorf("path %s: flush %+v", path, r)
 		}
