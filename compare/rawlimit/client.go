@@ -130,9 +130,9 @@ func (c *client) Producer(_ context.Context, queue string) (driver.Producer, err
 	}
 	switch c.path {
 	case PathDisk:
-		p = &grantProducer{client: c, queue: queue}
+		p = &grantProducer{strictProducer: strictProducer{client: c, queue: queue}}
 	case PathPing:
-		p = &pingProducer{client: c, queue: queue}
+		p = &pingProducer{strictProducer: strictProducer{client: c, queue: queue}}
 	default:
 		p = newStreamProducer(c, queue)
 	}

@@ -68,12 +68,8 @@ func (s *server) sendAll(ctx context.Context, q *queue, c net.Conn, send func(fr
 // pingProducer is the client half of path ping: each message is a write of its
 // own, in Send.
 type pingProducer struct {
-	client *client
-	queue  string
-	conn   *conn // nil before the first Send
-	sent   sequence
-	entry  []byte
-	err    error // sticky: an entry may be cut off
+	strictProducer
+	entry []byte
 
 	ctx context.Context // whose end lets a write fail
 	let func()          // ends that; nil: there is none
@@ -83,21 +79,8 @@ type pingProducer struct {
 }
 
 func (p *pingProducer) Send(ctx context.Context, payload []byte) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if p.err != nil {
-		return p.err
-	}
-	if err := p.sent.check(payload, true); err != nil {
+	if err := p.begin(ctx, payload); err != nil {
 		return err
-	}
-	if p.conn == nil {
-		cn, err := p.sent.open(ctx, p.client, p.queue, payload)
-		if err != nil {
-			return err
-		}
-		p.conn = cn
 	}
 	if p.ctx != ctx {
 		if err := p.heed(ctx); err != nil {

@@ -227,23 +227,18 @@ func (p *streamProducer) close() error {
 	return p.unsent()
 }
 
-// grantProducer is the client half of the path disk: it only counts, and lets
-// the server write as many messages.
-type grantProducer struct {
+// strictProducer is what producers have in common whose messages the server
+// makes itself, or again, and which write in Send.
+type strictProducer struct {
 	client *client
 	queue  string
 	conn   *conn // nil before the first Send
 	sent   sequence
-
-	pending  uint32   // messages counted, not granted yet
-	awaiting []uint32 // grants that are unanswered, oldest first
-	err      error    // sticky
-
-	handed  atomic.Int64 // messages that Send took
-	written atomic.Int64 // messages that the server has written
+	err    error // sticky: what was written may be cut off
 }
 
-func (p *grantProducer) Send(ctx context.Context, payload []byte) error {
+// begin looks at the next payload, and opens the connection with the first.
+func (p *strictProducer) begin(ctx context.Context, payload []byte) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -259,6 +254,24 @@ func (p *grantProducer) Send(ctx context.Context, payload []byte) error {
 			return err
 		}
 		p.conn = cn
+	}
+	return nil
+}
+
+// grantProducer is the client half of the path disk: it only counts, and lets
+// the server write as many messages.
+type grantProducer struct {
+	strictProducer
+	pending  uint32   // messages counted, not granted yet
+	awaiting []uint32 // grants that are unanswered, oldest first
+
+	handed  atomic.Int64 // messages that Send took
+	written atomic.Int64 // messages that the server has written
+}
+
+func (p *grantProducer) Send(ctx context.Context, payload []byte) error {
+	if err := p.begin(ctx, payload); err != nil {
+		return err
 	}
 	p.handed.Add(1)
 	p.pending++
