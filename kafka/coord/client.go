@@ -52,7 +52,7 @@ type Stats struct {
 	Connects int64 // connections over which a session was made or taken up again
 	Requests int64 // requests that were sent, those that prove the lease among them
 	Proofs   int64 // of them, those that prove the lease
-	Ended    int64 // of them, those that are not under way any more
+	Ended    int64 // of the requests, those that are not under way any more
 	Expiries int64 // sessions that have expired
 }
 
