@@ -9,6 +9,12 @@ import (
 // says 255; 249 leaves room for the partition in a folder name of 255 bytes.
 const MaxTopicLength = 249
 
+// SchemasTopic is the topic in which a cluster keeps its schemas (NetDB'11 §4).
+// It is the only store of its schema registry, so brokers never delete its
+// messages by age or size unless they are told to, and mirrors leave it out: the
+// ids in it are those of its own cluster.
+const SchemasTopic = "schemas"
+
 // CheckTopic reports why a topic name is not legal, or nil. The rule is Kafka
 // 0.7.2's: 1 to [MaxTopicLength] bytes, not "." or "..", and neither '/' nor
 // control characters, surrogates, private-use or special code points. It is
