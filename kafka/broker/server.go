@@ -85,6 +85,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.Storage.Logger == nil {
 		cfg.Storage.Logger = cfg.Logger
 	}
+	cfg.Storage.Topics = keepSchemas(cfg.Storage.Topics)
 	s := &Server{
 		cfg:     cfg,
 		log:     cfg.Logger,
