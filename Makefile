@@ -29,10 +29,10 @@ seed_flag    := $(if $(SEED),--seed $(SEED))
 # Those that read requests, responses and segments.
 long_fuzz    := FuzzRequests|FuzzDecoders|FuzzScanner|FuzzLastSegment|FuzzClosedSegment
 
-.PHONY: help build planned setup test race lint fuzz corpus torture bench smoke smoke-all figures compare paper clean
+.PHONY: help build planned setup test test-hadoop race lint fuzz corpus torture bench smoke smoke-all figures compare paper clean
 
 help: ## say what each target does
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS="$$(printf '\t')" read -r t d; do printf '  make %-10s %s\n' "$$t" "$$d"; done
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS="$$(printf '\t')" read -r t d; do printf '  make %-11s %s\n' "$$t" "$$d"; done
 	@echo
 	@echo '  MESSAGES is how many are sent in one attempt (1000000), REPEAT how often each system is measured (3), CAP the longest attempt (45s).'
 	@echo '  make bench SCENARIOS=acks                     another question than Figures 4 and 5 (bin/testbed list), at a size of its own'
@@ -54,13 +54,19 @@ test: setup build ## run every test, those with real RabbitMQ, ActiveMQ, NATS, s
 	$(GO) test -count=1 -p 1 -timeout 30m ./harness/... ./compare/...
 	$(GO) test -count=1 -p 2 -timeout 30m $$($(GO) list ./... | grep -v -e /harness/ -e /compare/)
 
+# Behind a tag, since it fetches 150 MB once (into the user's cache folder).
+test-hadoop: setup ## the load on real Hadoop: its local job runner, then HDFS and YARN in a mini cluster
+	$(GO) test -tags hadoop -count=1 -v -timeout 30m ./kafka/hadooptest
+
 race: setup build ## the tests of the product and the testbed under the race detector
 	GORACE=atexit_sleep_ms=0 $(GO) test -race -count=1 -p 1 -timeout 30m ./kafka/... ./harness/measure/... ./harness/workload/... ./harness/driver/... ./harness/runner/... ./harness/scenario/... ./results/... ./compare/internal/...
 
 lint: ## gofmt, go vet, staticcheck
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
+	$(GO) vet -tags hadoop ./kafka/hadooptest
 	$(GO) tool staticcheck ./...
+	$(GO) tool staticcheck -tags hadoop ./kafka/hadooptest
 
 # What they find of interest stays in Go's cache and is where the next run goes
 # on; what fails is written to testdata/fuzz, and stays.

@@ -34,6 +34,9 @@ need mount mount losetup
 # For "testbed up --raid10" and its tests.
 need btrfs-progs mkfs.btrfs
 need util-linux fallocate findmnt
+# For the tests on Hadoop ("make test-hadoop"), whose jars Maven fetches.
+need maven mvn
+need default-jdk-headless javac
 # For the race detector ("make race").
 need gcc gcc
 need libc6-dev /usr/include/stdlib.h
@@ -54,7 +57,8 @@ setup: STOMP and KahaDB parts under /usr/share/activemq and a Java runtime; a na
 setup: of 2.9 or newer on the PATH or in /usr/sbin; ip and tc;
 setup: the OpenSSH server, not started; strace; bash; mkfs.ext4, mkfs.btrfs, mount and losetup;
 setup: ZooKeeper 3.5 or newer whose /usr/share/java/zookeeper.jar names the jars that it
-setup: needs; a C compiler with the C library's headers; Chromium or Chrome), and call this again.
+setup: needs; Maven and a Java compiler of version 17 or newer; a C compiler with the C
+setup: library's headers; Chromium or Chrome), and call this again.
 END
 	exit 1
 fi

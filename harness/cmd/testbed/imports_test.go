@@ -56,6 +56,7 @@ var allowed = []struct {
 	{"kafka/kafkatest/chaos", []string{"kafka/consumer", "kafka/producer", "kafka/client", "kafka/registry", "kafka/coord", "kafka/kafkatest/torture", "kafka/kafkatest/zktest"}},
 	// Tests alone.
 	{"kafka/kafkatest/disktest", nil},
+	{"kafka/hadooptest", nil},
 
 	// The testbed.
 	{"harness/cmd/testbed", []string{"harness/...", "scenarios", "compare/...", "plots", "paper", "results/..."}},
