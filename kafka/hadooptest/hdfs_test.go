@@ -33,7 +33,10 @@ func newHDFS(t *testing.T, h hadoop, sites string) map[string]string {
 	if err != nil {
 		t.Fatalf("this program: %v", err)
 	}
-	argv := h.argv("128m", sites, "org.apache.hadoop.fs.FsShell")
+	argv, err := h.shellArgv(sites)
+	if err != nil {
+		t.Fatalf("program hdfs: %v", err)
+	}
 	file := filepath.Join(folder, "argv")
 	if err := errors.Join(os.Symlink(program, filepath.Join(folder, hdfsName)), os.WriteFile(file, []byte(strings.Join(argv, "\n")), 0o644)); err != nil {
 		t.Fatalf("program hdfs: %v", err)

@@ -22,7 +22,7 @@ import (
 type hadoop struct {
 	home    string // of Java: bin/java is there
 	jars    string // a folder
-	classes string // a folder: what testdata/java became
+	classes string // a folder: what testdata/java became, and the archive of the shell
 }
 
 // leastJava is the version of Java that the jars of testdata/pom.xml are made for.
@@ -116,7 +116,7 @@ func (h hadoop) compile(cache string) (string, error) {
 		if out, err := javac.CombinedOutput(); err != nil {
 			return fmt.Errorf("javac: %w\n%s", err, out)
 		}
-		return nil
+		return h.archiveShell(partial)
 	})
 }
 
@@ -172,8 +172,7 @@ func flags(heap string) []string {
 	return f
 }
 
-// classPath begins with the folder of the site files, since Hadoop's jars for tests
-// bring some of their own.
+// classPath begins with the folder of the site files.
 func (h hadoop) classPath(sites string) string { return sites + ":" + h.classes + ":" + h.jars + "/*" }
 
 // argv is the command line of a main class of Hadoop's, or of ours.

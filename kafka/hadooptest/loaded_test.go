@@ -87,8 +87,7 @@ func (w *world) loaded() map[log][]loadedMessage {
 // one.
 func (w *world) fetch(folder string) bool {
 	w.t.Helper()
-	argv := w.place.argv("128m", w.place.sites, "org.apache.hadoop.fs.FsShell", "-test", "-d", w.out+"/"+topic)
-	if _, _, err := run(w.t.Context(), w.t.TempDir(), w.place.program(), argv...); err != nil {
+	if _, err := w.place.shell(w.t, "-test", "-d", w.out+"/"+topic); err != nil {
 		return false
 	}
 	w.place.dfs(w.t, "-get", w.out+"/"+topic, folder)

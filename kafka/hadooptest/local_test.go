@@ -7,22 +7,24 @@ import "testing"
 // perSplit is how many messages there are in a split.
 const perSplit = 400
 
-// TestHadoopLocalJob loads twice what has come, and a third time nothing.
-func TestHadoopLocalJob(t *testing.T) { testLoads(t, newWorld(t, localPlace(t))) }
-
-// TestHadoopYarnJob is the same on HDFS and YARN, as a user would do it: Hadoop brings
-// the binary to where its tasks run.
-func TestHadoopYarnJob(t *testing.T) { testLoads(t, newWorld(t, yarnPlace(t))) }
-
-func testLoads(t *testing.T, w *world) {
+// TestHadoopLocalJob loads twice what has come, and a third time nothing. Hadoop
+// brings the binary to where its tasks run, as it would for a user.
+func TestHadoopLocalJob(t *testing.T) {
+	w := newWorld(t, localPlace(t))
 	for range 2 {
-		w.produce(perSplit)
-		p := w.mustPlan(splits)
-		w.mustSubmit(w.job(p))
-		w.mustCommit(p)
-		w.check()
+		w.load()
 	}
 	w.mustPlan(0)
+}
+
+// load produces, and loads what was produced.
+func (w *world) load() {
+	w.t.Helper()
+	w.produce(perSplit)
+	p := w.mustPlan(splits)
+	w.mustSubmit(w.job(p))
+	w.mustCommit(p)
+	w.check()
 }
 
 // TestHadoopLocalJobWithKilledMappers: the local job runner starts no second attempt,

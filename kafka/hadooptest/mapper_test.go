@@ -42,7 +42,7 @@ const (
 const noFaults = "none"
 
 // lateLimit is how long an attempt waits for another one at most.
-const lateLimit = 2 * time.Minute
+const lateLimit = 3 * time.Minute
 
 // attempt is what Hadoop has told this program about itself.
 type attempt struct {
@@ -153,10 +153,10 @@ func (a attempt) killWhenBegun(kafka *exec.Cmd) error {
 			is = holdsBytes(folder)
 		}
 		if is {
-			return errors.Join(kafka.Process.Kill(), ignoreExit(kafka.Wait()))
+			return kill(kafka)
 		}
 	}
-	return errors.Join(errors.New("it has begun no file"), kafka.Process.Kill(), ignoreExit(kafka.Wait()))
+	return errors.Join(errors.New("it has begun no file"), kill(kafka))
 }
 
 // awaitOther waits until another attempt has written its output.
@@ -190,10 +190,15 @@ func holdsBytes(folder string) bool {
 	return found
 }
 
-// ignoreExit leaves of the error of a program that was killed nothing.
-func ignoreExit(err error) error {
-	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) {
-		return nil
+// kill kills a program and waits for its end. It may have ended just before.
+func kill(cmd *exec.Cmd) error {
+	err := cmd.Process.Kill()
+	if errors.Is(err, os.ErrProcessDone) {
+		err = nil
 	}
-	return err
+	waited := cmd.Wait()
+	if ended := (*exec.ExitError)(nil); errors.As(waited, &ended) {
+		waited = nil
+	}
+	return errors.Join(err, waited)
 }

@@ -87,14 +87,3 @@ func (p place) submit(t *testing.T, j job) (log string, err error) {
 	}
 	return log, nil
 }
-
-// dfs is the program hdfs dfs. The test fails if it does.
-func (p place) dfs(t *testing.T, args ...string) string {
-	t.Helper()
-	argv := p.argv("128m", p.sites, "org.apache.hadoop.fs.FsShell", args...)
-	out, _, err := run(t.Context(), t.TempDir(), p.program(), argv...)
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	return out
-}

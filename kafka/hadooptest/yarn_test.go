@@ -10,6 +10,13 @@ import (
 	"time"
 )
 
+// TestHadoopYarnJob is a load on HDFS and YARN without any trouble.
+func TestHadoopYarnJob(t *testing.T) {
+	w := newWorld(t, yarnPlace(t))
+	w.load()
+	w.mustPlan(0)
+}
+
 // TestHadoopYarnJobWithKilledMappers: each fault a mapper can have, at first attempts
 // and at second ones. Hadoop tries again, and the job succeeds.
 func TestHadoopYarnJobWithKilledMappers(t *testing.T) {
