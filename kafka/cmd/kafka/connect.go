@@ -53,13 +53,22 @@ func (c *connector) dial(ctx context.Context, broker string) (conn *client.Conn,
 
 // try calls connect until it does not fail because nobody listens.
 func (c *connector) try(ctx context.Context, connect func() error) error {
+	return c.tryFor(ctx, "is a broker running there? \"kafka broker\" starts one", connect)
+}
+
+// tryRegistry is try where a schema registry should listen.
+func (c *connector) tryRegistry(ctx context.Context, connect func() error) error {
+	return c.tryFor(ctx, "is a schema registry running there? \"kafka schema-registry\" starts one", connect)
+}
+
+func (c *connector) tryFor(ctx context.Context, hint string, connect func() error) error {
 	for {
 		err := connect()
 		if c == nil || !errors.Is(err, syscall.ECONNREFUSED) {
 			return err
 		}
 		if !time.Now().Before(c.until) {
-			return fmt.Errorf("%w: is a broker running there? \"kafka broker\" starts one", err)
+			return fmt.Errorf("%w: %s", err, hint)
 		}
 		if !c.said && time.Since(c.begin) >= connectNoteAfter {
 			c.said = true

@@ -38,12 +38,19 @@ group. --whitelist and --blacklist are patterns for whole topic names (several
 divided by commas); topics that come into being later belong to them too.
 With --exit-at-end it ends when the group, this member and others together, is
 done with what the topics held at the start; what comes meanwhile may be printed
-too.`
+too.
+
+With --avro the messages hold the id of a schema and a value as Avro, and are printed
+as JSON, in Avro's encoding of it. Each schema is looked up once. A message that cannot
+be read is told of on the standard error and passed over, and then the exit status is 1
+at the end; while the registry does not answer and the schema is not known, the
+message is waited for.`
 
 const consumeExamples = `  kafka consume --broker-list 127.0.0.1:9092 --topic t --exit-at-end
   kafka consume --broker-list 127.0.0.1:9092 --topic t --offset latest --json
   kafka consume --zk-connect 127.0.0.1:2181 --group g --topic clicks --topic searches --streams 2
   kafka consume --zk-connect 127.0.0.1:2181 --group g --whitelist 'web-.*' --offset-reset largest
+  kafka consume --broker-list 127.0.0.1:9092 --topic views --avro --schema-registry http://127.0.0.1:8081
 `
 
 // consumeOptions are the flags of consume.
@@ -60,6 +67,7 @@ type consumeOptions struct {
 	max                        int64
 	exit, json                 bool
 	fetchSize, maxDecompressed *byteSize
+	avro                       avroOutput
 
 	brokers []string
 	start   int64
@@ -88,11 +96,15 @@ func runConsume(ctx context.Context, args []string, std stdio) error {
 	o.fetchSize = fs.sizeFlag("fetch-size", consumer.DefaultFetchBytes, "how much to ask for at once")
 	o.maxDecompressed = fs.sizeFlag("max-decompressed-size", consumer.DefaultMaxDecompressedBytes, "how much a compressed message may hold")
 	fs.BoolVar(&o.json, "json", false, "print JSON: partition, offset, next offset, payload; of a group topic and broker too")
+	o.avro.flags(fs)
 	connectTimeout := fs.connectFlag()
 	if err := fs.parse(args, 0, 0); err != nil {
 		return err
 	}
 	if err := fs.oneSource(); err != nil {
+		return err
+	}
+	if err := o.avro.check(fs); err != nil {
 		return err
 	}
 	o.zk.servers, o.zk.connect = *zk, *connectTimeout
@@ -105,6 +117,10 @@ func runConsume(ctx context.Context, args []string, std stdio) error {
 	}
 	ctx, stop := whileRead(ctx, std.Out)
 	defer stop()
+	if err := o.avro.open(ctx, std.Err); err != nil {
+		return err
+	}
+	defer o.avro.close()
 	if *zk != "" {
 		if err := fs.refuse("a group shares all partitions, and goes on where it has committed (\"kafka groups reset\" changes that)", "partition", "offset"); err != nil {
 			return err
@@ -113,12 +129,12 @@ func runConsume(ctx context.Context, args []string, std stdio) error {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			err = nil // interrupted before it was a member
 		}
-		return err
+		return errors.Join(err, o.avro.end())
 	}
 	if err := fs.refuse("it is for a consumer group, and so for --zk-connect", "group", "whitelist", "blacklist", "streams", "autocommit-interval", "zk-session-timeout"); err != nil {
 		return err
 	}
-	return o.consumePartition(ctx, std)
+	return errors.Join(o.consumePartition(ctx, std), o.avro.end())
 }
 
 // check reads the values of flags that are not what they say, and checks those
@@ -169,7 +185,7 @@ func (o *consumeOptions) consumePartition(ctx context.Context, std stdio) (err e
 	if err := begin.find(ctx, o.connect, broker, o.exit); err != nil {
 		return err
 	}
-	c := printer{out: bufio.NewWriter(std.Out), json: o.json, partition: o.partition, max: o.max, end: -1, endCheck: endCheckInterval}
+	c := printer{out: bufio.NewWriter(std.Out), json: o.json, avro: o.avro.reader, topic: topic, partition: o.partition, max: o.max, end: -1, endCheck: endCheckInterval}
 	if o.exit {
 		c.end = begin.logEnd
 		c.logEnd = func() (int64, error) { return logEnd(ctx, broker, topic, o.partition) }

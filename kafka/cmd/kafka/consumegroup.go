@@ -119,7 +119,10 @@ func (o *consumeOptions) consumeGroup(ctx context.Context, std stdio) (err error
 	}
 	_, _ = fmt.Fprintf(notes, "member %s of group %s\n", g.ID(), o.group)
 	close(notes.joined)
-	p := &groupPrinter{out: std.Out, json: o.json, max: o.max, end: end, seek: g.Seek, note: notes.problem}
+	if o.avro.reader != nil {
+		o.avro.reader.notes = notes // several streams tell of what they cannot read
+	}
+	p := &groupPrinter{out: std.Out, json: o.json, avro: o.avro.reader, max: o.max, end: end, seek: g.Seek, note: notes.problem}
 	missing := &missing{zk: o.zk, reg: reg, group: o.group, sub: sub}
 	err = p.printAll(ctx, g, groupStreams(g, cfg),
 		func(ctx context.Context) { tellZooKeeper(ctx, reg.Client(), notes) },

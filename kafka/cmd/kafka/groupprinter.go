@@ -21,8 +21,9 @@ const maxPrintBuffer = 64 << 10
 // groupPrinter prints the messages of several streams at once.
 type groupPrinter struct {
 	json bool
-	max  int64     // messages of all streams, 0: no limit
-	end  *groupEnd // nil: there is none
+	avro *avroReader // nil: payloads are printed as they are
+	max  int64       // messages of all streams, 0: no limit
+	end  *groupEnd   // nil: there is none
 	stop context.CancelFunc
 	// seek moves a partition's position to behind what was printed of a chunk.
 	seek func(topic string, p registry.Partition, offset int64) error
@@ -191,6 +192,9 @@ type printedGroupMessage struct {
 // line appends the current message of a chunk.
 func (p *groupPrinter) line(to *pieces, c *consumer.Chunk) error {
 	payload := c.Message().Payload
+	if p.avro != nil {
+		return p.avroLine(to, c)
+	}
 	if p.json {
 		text, err := json.Marshal(printedGroupMessage{c.Topic, c.Broker, printedMessage{c.Partition, c.Offset(), c.NextOffset(), printPayload(payload)}})
 		if err != nil {
@@ -199,6 +203,30 @@ func (p *groupPrinter) line(to *pieces, c *consumer.Chunk) error {
 		payload = text
 	}
 	to.text = append(append(to.text, payload...), '\n')
+	to.ends = append(to.ends, lineEnd{len(to.text), c.NextOffset()})
+	return nil
+}
+
+// avroLine appends the current message of a chunk, which is Avro. One that cannot be
+// read is an empty piece of text, so that its offset counts.
+func (p *groupPrinter) avroLine(to *pieces, c *consumer.Chunk) error {
+	value, id, err := p.avro.value(c.Message().Payload, func() string {
+		return fmt.Sprintf("%v at offset %d", chunkPartition(c), c.Offset())
+	})
+	if err != nil {
+		return err
+	}
+	text := []byte(value)
+	if value != nil && p.json {
+		where := printedMessage{Partition: c.Partition, Offset: c.Offset(), NextOffset: c.NextOffset()}
+		text, err = json.Marshal(printedGroupAvro{c.Topic, c.Broker, printedAvro{where, id, value}})
+		if err != nil {
+			return err
+		}
+	}
+	if value != nil {
+		to.text = append(append(to.text, text...), '\n')
+	}
 	to.ends = append(to.ends, lineEnd{len(to.text), c.NextOffset()})
 	return nil
 }

@@ -101,12 +101,12 @@ func TestGroupPrinterEnds(t *testing.T) {
 func TestKeyedLines(t *testing.T) {
 	var sent []string
 	fail := errors.New("refused")
-	k := &keyedLines{separator: []byte("::"), send: func(key []byte, payloads [][]byte) error {
+	k := &keyedLines{separator: []byte("::"), send: func(key []byte, payloads [][]byte) (int, error) {
 		sent = append(sent, fmt.Sprintf("%s=%s", key, payloads))
 		if string(key) == "bad" {
-			return fail
+			return 0, fail
 		}
-		return nil
+		return len(payloads), nil
 	}}
 	split := func(text string) [][]byte { return bytes.Split([]byte(text), []byte("\n")) }
 	n, err := k.sendAll(split("a::1\na::2\nb::3::x\n::4\na::"))

@@ -62,6 +62,7 @@ func usagef(format string, args ...any) error {
 func commands() []command {
 	return []command{
 		brokerCommand(), zookeeperCommand(), produceCommand(), consumeCommand(), offsetsCommand(), topicsCommand(), groupsCommand(), logCommand(), perfCommand(),
+		schemaRegistryCommand(),
 	}
 }
 
@@ -114,7 +115,7 @@ func realMain(ctx context.Context, args []string, std stdio) int {
 func usage(w io.Writer) {
 	fmt.Fprint(w, "kafka is a distributed messaging system for log processing, after the NetDB'11 paper.\n\nCommands:\n")
 	for _, c := range commands() {
-		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.summary)
+		fmt.Fprintf(w, "  %-15s %s\n", c.name, c.summary)
 	}
 	fmt.Fprint(w, `
 Example, one broker:

@@ -16,6 +16,8 @@ import (
 type printer struct {
 	out       *bufio.Writer
 	json      bool
+	avro      *avroReader // nil: payloads are printed as they are
+	topic     string
 	partition int32
 	max       int64 // messages, 0: no limit
 	end       int64 // offset at which to end, -1: nowhere
@@ -100,6 +102,9 @@ type printedMessage struct {
 
 func (p *printer) message(it *message.Iterator) error {
 	payload := it.Message().Payload
+	if p.avro != nil {
+		return p.avroMessage(it)
+	}
 	if !p.json {
 		if _, err := p.out.Write(payload); err != nil {
 			return err
@@ -107,6 +112,22 @@ func (p *printer) message(it *message.Iterator) error {
 		return p.out.WriteByte('\n')
 	}
 	return writeJSON(p.out, printedMessage{p.partition, it.Offset(), it.NextOffset(), printPayload(payload)})
+}
+
+// avroMessage prints a message that is Avro.
+func (p *printer) avroMessage(it *message.Iterator) error {
+	value, id, err := p.avro.value(it.Message().Payload, func() string {
+		return fmt.Sprintf("%s-%d at offset %d", p.topic, p.partition, it.Offset())
+	})
+	if err != nil || value == nil {
+		return err
+	}
+	if p.json {
+		where := printedMessage{Partition: p.partition, Offset: it.Offset(), NextOffset: it.NextOffset()}
+		return writeJSON(p.out, printedAvro{where, id, value})
+	}
+	_, err = p.out.Write(append(value, '\n'))
+	return err
 }
 
 // printedPayload is a payload in JSON.

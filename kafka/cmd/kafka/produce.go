@@ -48,13 +48,20 @@ is not part of the message.
 
 With --compression the lines of a request are compressed into one message, which
 consumers take apart again. The more lines in it, the smaller they become: see
---batch-size and --async.`
+--batch-size and --async.
+
+With --avro-schema each line is a JSON value, and the message that it becomes holds
+the id of the schema and the value as Avro. The schema is registered first, for the
+subject of the topic. A value that does not fit the schema ends the command, once
+those before it are sent. Values are in Avro's JSON encoding; that of a union may
+stand alone.`
 
 const produceExamples = `  echo hello | kafka produce --broker-list 127.0.0.1:9092 --topic t
   kafka produce --broker-list 127.0.0.1:9092 --topic clicks --acks flushed < access.log
   kafka produce --broker-list 127.0.0.1:9092 --topic clicks --compression gzip --async < access.log
   kafka produce --zk-connect 127.0.0.1:2181 --topic clicks < access.log
   echo member42:hello | kafka produce --zk-connect 127.0.0.1:2181 --topic clicks --key-separator :
+  echo '{"member": 42}' | kafka produce --zk-connect 127.0.0.1:2181 --topic views --avro-schema view.avsc --schema-registry http://127.0.0.1:8081
 `
 
 // produceOptions are the flags of produce.
@@ -68,6 +75,7 @@ type produceOptions struct {
 	zk                          zkOptions
 	cfg                         producer.Config
 	connect                     *connector
+	avro                        avroInput
 }
 
 func runProduce(ctx context.Context, args []string, std stdio) error {
@@ -85,11 +93,15 @@ func runProduce(ctx context.Context, args []string, std stdio) error {
 	fs.StringVar(&o.compression, "compression", "none", "none, gzip or snappy")
 	connectTimeout := fs.connectFlag()
 	o.maxSize = fs.sizeFlag("max-message-size", producer.DefaultMaxMessageBytes, "longest line, without its end; with --compression: largest compressed message")
+	o.avro.flags(fs)
 	fs.require("topic")
 	if err := fs.parse(args, 0, 0); err != nil {
 		return err
 	}
 	if err := fs.oneSource(); err != nil {
+		return err
+	}
+	if err := o.avro.check(fs, o.topic); err != nil {
 		return err
 	}
 	o.zk.servers, o.zk.connect, o.keyed = *zk, *connectTimeout, fs.Changed("key-separator")
@@ -154,6 +166,10 @@ func (o *produceOptions) toBroker(ctx context.Context, std stdio) (err error) {
 	if o.cfg.Brokers, err = brokerList(o.list); err != nil {
 		return err
 	}
+	if err := o.avro.open(ctx, o.connect); err != nil {
+		return err
+	}
+	defer o.avro.close()
 	var p *producer.Producer
 	err = o.connect.try(ctx, func() error {
 		p, err = producer.New(ctx, o.cfg)
@@ -168,8 +184,8 @@ func (o *produceOptions) toBroker(ctx context.Context, std stdio) (err error) {
 		pick = func() int32 { return rand.Int32N(n) }
 	}
 	send := func(lines [][]byte) (int, error) {
-		err := p.Send(ctx, o.topic, pick(), lines...)
-		return taken(err), o.withRange(ctx, err)
+		n, err := o.avro.sendEncoded(lines, func(payloads [][]byte) error { return p.Send(ctx, o.topic, pick(), payloads...) })
+		return n, o.withRange(ctx, err)
 	}
 	err = produceLines(ctx, send, newLineBatches(std.In, o.cfg.BatchMessages, o.longestLine()))
 	closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)

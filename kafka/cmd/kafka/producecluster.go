@@ -16,6 +16,10 @@ func (o *produceOptions) toCluster(ctx context.Context, std stdio) error {
 		return err
 	}
 	defer closeRegistry(reg, std.Err)
+	if err := o.avro.open(ctx, o.connect); err != nil {
+		return err
+	}
+	defer o.avro.close()
 	if _, err := o.zk.liveBrokers(ctx, reg, std.Err); err != nil {
 		return err
 	}
@@ -24,12 +28,13 @@ func (o *produceOptions) toCluster(ctx context.Context, std stdio) error {
 		return err
 	}
 	send := func(lines [][]byte) (int, error) {
-		err := c.Send(ctx, o.topic, nil, lines...)
-		return taken(err), err
+		return o.avro.sendEncoded(lines, func(payloads [][]byte) error { return c.Send(ctx, o.topic, nil, payloads...) })
 	}
 	longest := o.longestLine()
 	if o.keyed {
-		k := &keyedLines{separator: []byte(o.separator), send: func(key []byte, payloads [][]byte) error { return c.Send(ctx, o.topic, key, payloads...) }}
+		k := &keyedLines{separator: []byte(o.separator), send: func(key []byte, payloads [][]byte) (int, error) {
+			return o.avro.sendEncoded(payloads, func(payloads [][]byte) error { return c.Send(ctx, o.topic, key, payloads...) })
+		}}
 		send = k.sendAll
 		longest += maxKeyBytes + len(o.separator)
 	}
@@ -46,7 +51,7 @@ const maxKeyBytes = 64 << 10
 // keyedLines sends lines that are a key and a payload each.
 type keyedLines struct {
 	separator []byte
-	send      func(key []byte, payloads [][]byte) error
+	send      func(key []byte, payloads [][]byte) (sent int, err error)
 	payloads  [][]byte
 }
 
@@ -66,8 +71,8 @@ func (k *keyedLines) sendAll(lines [][]byte) (sent int, err error) {
 			}
 			k.payloads = append(k.payloads, payload)
 		}
-		if err := k.send(key, k.payloads); err != nil {
-			return sent + taken(err), err
+		if n, err := k.send(key, k.payloads); err != nil {
+			return sent + n, err
 		}
 		sent += len(k.payloads)
 	}
