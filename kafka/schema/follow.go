@@ -47,10 +47,10 @@ func (s *Store) readLog(ctx context.Context) error {
 		return err
 	}
 	s.mu.RLock()
-	next, start := s.next, s.last.offset
+	last := s.last.offset
 	s.mu.RUnlock()
 	stream, err := consumer.OpenPartition(ctx, consumer.PartitionConfig{
-		Broker: c, Topic: message.SchemasTopic, Start: start, Reset: consumer.ResetFail,
+		Broker: c, Topic: message.SchemasTopic, Start: max(last, 0), Reset: consumer.ResetFail,
 		DialTimeout: askTimeout, RequestTimeout: askTimeout,
 		// The broker may be elsewhere when it is back.
 		Hooks: consumer.Hooks{Disconnected: func(err error) { cancel(err) }},
@@ -59,7 +59,7 @@ func (s *Store) readLog(ctx context.Context) error {
 		return err
 	}
 	defer stream.Close()
-	for known := next > 0; ; known = false {
+	for known := last >= 0; ; known = false {
 		m, err := stream.Next(ctx)
 		if err != nil {
 			return readError(ctx, err)
@@ -123,7 +123,7 @@ func (s *Store) take(m consumer.Message, known bool) error {
 	} else {
 		s.passOver(m)
 	}
-	if m.Offset != s.last.offset || s.next == 0 {
+	if m.Offset != s.last.offset {
 		s.last = lastRead{m.Offset, hash} // of those that were compressed together, the first
 	}
 	s.next = max(s.next, m.NextOffset) // of one that was compressed with others it may be its own

@@ -38,7 +38,7 @@ func (l *link) look(ctx context.Context, last lastRead, next int64) (st wire.Top
 			return err
 		}
 		size := next - last.offset
-		if same = size == 0; same || st.Watermark < next {
+		if same = last.offset < 0 || size == 0; same || st.Watermark < next {
 			return nil
 		}
 		set, err := c.Fetch(ctx, wire.FetchEntry{Topic: message.SchemasTopic, Offset: last.offset, MaxBytes: int32(min(size, maxLastBytes))})

@@ -84,7 +84,7 @@ type Store struct {
 
 // lastRead is the last message that was read, by which a log is known again.
 type lastRead struct {
-	offset  int64
+	offset  int64    // -1: nothing was read yet
 	payload [32]byte // hash of the first message at the offset
 }
 
@@ -101,7 +101,7 @@ func Open(ctx context.Context, cfg StoreConfig) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, state: newState(), turn: make(chan struct{}, 1), changed: make(chan struct{})}
+	s := &Store{cfg: cfg, state: newState(), last: lastRead{offset: -1}, turn: make(chan struct{}, 1), changed: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.link = newLink(s.ctx, cfg.Locate)
 	if err := s.load(ctx); err != nil {

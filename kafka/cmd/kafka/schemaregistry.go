@@ -17,7 +17,7 @@ import (
 
 // schemaRegistryStopLimit is how long a registry that was told to stop may take to
 // send its last answers.
-const schemaRegistryStopLimit = 10 * time.Second
+const schemaRegistryStopLimit = 5 * time.Second
 
 func schemaRegistryCommand() command {
 	return command{name: "schema-registry", summary: "keep the Avro schemas of a cluster, in a topic of its own, and answer for them over HTTP", run: runSchemaRegistry}
@@ -112,7 +112,10 @@ func (o *schemaRegistryOptions) run(ctx context.Context) error {
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), schemaRegistryStopLimit)
 	defer cancel()
-	return errors.Join(s.Err(), s.Close(stop))
+	if err := s.Close(stop); err != nil {
+		o.log.Warn("a peer was cut off", "error", err) // it may have sent half a request, and that is no failure
+	}
+	return s.Err()
 }
 
 // locator returns what finds the broker of the topic, and what is to be called when it
