@@ -156,12 +156,12 @@ func TestRegistryThatHangs(t *testing.T) {
 // TestNoRegistry: what answers and is no registry is not believed, and costs little.
 func TestNoRegistry(t *testing.T) {
 	for name, answer := range map[string]func(w http.ResponseWriter){
-		"a web page":       func(w http.ResponseWriter) { fmt.Fprint(w, "<html>") },
-		"not found":        func(w http.ResponseWriter) { http.Error(w, "404 page not found", 404) },
-		"an empty answer":  func(http.ResponseWriter) {},
-		"a failure":        func(w http.ResponseWriter) { w.WriteHeader(500) },
-		"its own failure":  func(w http.ResponseWriter) { w.WriteHeader(500); fmt.Fprint(w, `{"error_code":50001,"message":"x"}`) },
-		"endless":          func(w http.ResponseWriter) { _, _ = io.Copy(w, io.LimitReader(endless{}, 64<<20)) },
+		"a web page":      func(w http.ResponseWriter) { fmt.Fprint(w, "<html>") },
+		"not found":       func(w http.ResponseWriter) { http.Error(w, "404 page not found", 404) },
+		"an empty answer": func(http.ResponseWriter) {},
+		"a failure":       func(w http.ResponseWriter) { w.WriteHeader(500) },
+		"its own failure": func(w http.ResponseWriter) { w.WriteHeader(500); fmt.Fprint(w, `{"error_code":50001,"message":"x"}`) },
+		"endless":         func(w http.ResponseWriter) { _, _ = io.Copy(w, io.LimitReader(endless{}, 64<<20)) },
 		"a redirect in circles": func(w http.ResponseWriter) {
 			w.Header().Set("Location", "/")
 			w.WriteHeader(302)
