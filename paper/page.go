@@ -12,9 +12,9 @@ import (
 // files that "testbed plot" writes beside the results.
 func (r *Report) Markdown() ([]byte, error) {
 	m := &page{report: r}
-	order := []func() error{m.claimsFirst, m.beside, m.runs}
+	order := []func() error{m.claimsFirst, m.goals, m.beside, m.runs}
 	if r.Alone() {
-		order = []func() error{m.aloneHead, m.runs, m.beside, m.aloneClaims}
+		order = []func() error{m.aloneHead, m.goals, m.runs, m.beside, m.aloneClaims}
 	}
 	for _, part := range order {
 		if err := part(); err != nil {

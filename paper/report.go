@@ -30,8 +30,9 @@ const (
 // and tables.
 type Report struct {
 	Claims     []Judged
-	Runs       []RunPart   // by their names, which begin with the time
-	Drawn      []DrawnPart // in the same order
+	Goals      []JudgedGoal // none where no run has a number of any
+	Runs       []RunPart    // by their names, which begin with the time
+	Drawn      []DrawnPart  // in the same order
 	Views      []ViewsRow
 	Arrays     []Array
 	Unmeasured []string // scenarios of which no run is here
@@ -71,6 +72,10 @@ func New(dirs []string, out string, scenarios map[string][]string) (*Report, err
 	if err != nil {
 		return nil, err
 	}
+	goals, err := LoadGoals(scenarios)
+	if err != nil {
+		return nil, err
+	}
 	report := &Report{}
 	var runs []*resultfile.Result
 	var failures []error
@@ -107,7 +112,7 @@ func New(dirs []string, out string, scenarios map[string][]string) (*Report, err
 	if len(runs)+len(report.Drawn) == 0 {
 		return nil, errors.Join(append([]error{errors.New("there is no run to report on")}, failures...)...)
 	}
-	report.Claims = claims.Judge(runs, scenarios)
+	report.Claims, report.Goals = claims.Judge(runs, scenarios), goals.JudgeAll(runs)
 	report.Views, report.Arrays, report.Unmeasured = report.views(runs), report.arrays(runs), unmeasured(runs, scenarios)
 	return report, nil
 }

@@ -35,7 +35,7 @@ func captionOf(r *resultfile.Result, s resultfile.Scenario, v view, lines string
 	}
 	out := []string{work}
 	for _, line := range []string{
-		briefLine(r, s, v.shows),
+		linkLine(r.Run.Testbed, s), briefLine(r, s, v.shows),
 		paceLine(r, s), boundsLine(r, s, v.shows), ceilingLine(r, s, v.shows), countsLine(r, s, v.shows), differencesLine(s, v), hostsLine(run.Testbed), versionsLine(s, v),
 	} {
 		if line != "" {
@@ -99,6 +99,22 @@ func spreadText(r *resultfile.Result, s resultfile.Scenario) string {
 		return "95 % interval"
 	}
 	return fmt.Sprintf("lowest to highest, since fewer than %d repetitions are too few for an interval", intervalNeeds)
+}
+
+// linkLine says what the link was where the scenario asked for one without a
+// rate; "" where it did not.
+func linkLine(t resultfile.Testbed, s resultfile.Scenario) string {
+	switch s.Link {
+	case resultfile.LinkUnshaped:
+		line := "Link: not held to a rate while this was measured"
+		if forth, back := goodputs(t, s); forth > 0 {
+			line += fmt.Sprintf(" (TCP goodput before the run: %s Mbit/s from client to broker, %s back)", Rounded(forth), Rounded(back))
+		}
+		return line + "."
+	case resultfile.LinkAsItIs:
+		return "Link: asked for without a rate; that of this testbed is what it is."
+	}
+	return ""
 }
 
 // paceLine names the systems that did not reach the rate that was planned for

@@ -158,7 +158,8 @@ func ownAmounts(y resultfile.System) string {
 		what string
 		n    float64
 	}{{"payload bytes", float64(y.PayloadBytes)}, {"messages", float64(y.Messages)}, {"stored before", float64(y.FillMessages)},
-		{"consumers", float64(y.Consumers)}, {"messages/s planned", y.Rate}} {
+		{"consumers", float64(y.Consumers)}, {"producers", float64(y.Producers)}, {"consumers beside", float64(y.Beside)}, {"cores of the broker", float64(y.Cores)},
+		{"messages/s planned", y.Rate}} {
 		if p.n > 0 && (p.what != "consumers" || p.n > 1) {
 			parts = append(parts, number(p.n)+" "+p.what)
 		}

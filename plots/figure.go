@@ -249,9 +249,17 @@ var figureName = regexp.MustCompile(`^fig([0-9]+)-`)
 // heading is the title with the number of the paper's figure.
 func heading(s resultfile.Scenario) string {
 	if m := figureName.FindStringSubmatch(s.Name); m != nil {
-		return "Figure " + m[1] + ". " + s.Title
+		return "Figure " + m[1] + ". " + s.Title + linkMark(s)
 	}
-	return s.Title
+	return s.Title + linkMark(s)
+}
+
+// linkMark labels what was measured on a link that was to have no rate.
+func linkMark(s resultfile.Scenario) string {
+	if s.Link == "" {
+		return ""
+	}
+	return ", link " + s.Link
 }
 
 // marksFor returns the paper's own rates for the scenario that repeats its

@@ -17,6 +17,9 @@ type NamedTable struct {
 	Words bool   // its cells are words, and no numbers from the run
 }
 
+// Text writes the table under its title, for a terminal.
+func (m NamedTable) Text(w io.Writer) error { return m.write(w, asText) }
+
 func (m NamedTable) write(w io.Writer, as format) error {
 	if m.Words && !as.wide {
 		return nil // as wide as the settings, which a terminal does not show either

@@ -14,8 +14,8 @@ import (
 )
 
 // Page returns tables.md: everything that a run says, as Markdown, with its
-// figures.
-func Page(r *resultfile.Result) ([]byte, error) {
+// figures, behind the tables given.
+func Page(r *resultfile.Result, first ...NamedTable) ([]byte, error) {
 	var b bytes.Buffer
 	run := r.Run
 	fmt.Fprintf(&b, "# Run %s\n\n", escape(run.Name))
@@ -23,6 +23,15 @@ func Page(r *resultfile.Result) ([]byte, error) {
 	fmt.Fprintf(&b, "%s, %s, %s, started %s, commit %s, order of the systems by seed %d. Command: `%s`\n",
 		askedFor(run), plural(run.Repeat, "repetition"), capText(run), run.Started.UTC().Format(time.RFC3339), escape(shortCommit(run.Commit)), run.Seed,
 		strings.ReplaceAll(visible(run.Command), "`", "'"))
+	for _, t := range first {
+		fmt.Fprintf(&b, "\n## %s\n\n", escape(t.Title))
+		if err := t.Table.Markdown(&b); err != nil {
+			return nil, err
+		}
+		if t.Note != "" {
+			fmt.Fprintf(&b, "\n%s\n", escape(t.Note))
+		}
+	}
 	for i, t := range RatesOf(r) {
 		s := run.Scenarios[i]
 		fmt.Fprintf(&b, "\n## %s\n\n", escape(t.Title))

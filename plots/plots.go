@@ -31,8 +31,8 @@ import (
 // data" has there the axis that fits (logarithmic where systems differ by more
 // than a factor of 20), the same with the other axis as <scenario>-linear or
 // <scenario>-log, and <scenario>-extras where it has additions to the paper's
-// figure. tables.md holds the rest.
-func Draw(r *resultfile.Result, out string) ([]string, error) {
+// figure. tables.md holds the rest, and at its beginning the tables given.
+func Draw(r *resultfile.Result, out string, first ...NamedTable) ([]string, error) {
 	var written []string
 	for _, s := range r.Run.Scenarios {
 		for _, n := range figuresOf(r, s) {
@@ -43,7 +43,7 @@ func Draw(r *resultfile.Result, out string) ([]string, error) {
 			}
 		}
 	}
-	page, err := Page(r)
+	page, err := Page(r, first...)
 	if err != nil {
 		return written, err
 	}

@@ -37,6 +37,10 @@ const (
 	latencyMax      Quantity = "latency, largest"
 	RateAchieved    Quantity = "rate achieved"    // over the rate that was planned
 	SlowestConsumer Quantity = "slowest consumer" // of several at once
+	ConsumedBeside  Quantity = "consumed beside"  // by all consumers beside a produce, of what was there before
+	WireRate        Quantity = "wire rate"        // what the sending host gave to the test network, at the headline's rate
+	OfFirstGB       Quantity = "of the first GB"  // log rate of all over that of the first 10^9 bytes
+	OfDiskReads     Quantity = "of disk reads"    // log rate over the sequential rate at which the broker's disk was read before the run
 
 	LogBytes      Quantity = "log bytes" // of the disk space taken for a message, the part of the log
 	IndexBytes    Quantity = "index bytes"
@@ -115,6 +119,20 @@ var quantities = map[Quantity]quantity{
 		return achieved / wanted, ok && wanted > 0
 	}},
 	SlowestConsumer: {unit: perSecond, title: "Messages per second, slowest consumer", of: measure("consumer_slowest_rate")},
+
+	ConsumedBeside: {unit: perSecond, title: "Messages per second consumed beside it", of: measure("consumed_per_second")},
+	WireRate: {unit: bytesPerSecond, title: "Bytes given to the network per second", of: func(r *resultfile.Result, s resultfile.Scenario, a resultfile.Attempt) (float64, bool) {
+		v, ok := wireBytes(r, s, a)
+		return v * a.MessagesPerSecond(), ok
+	}},
+	OfFirstGB: {title: "Rate, of that of the first GB", of: func(r *resultfile.Result, _ resultfile.Scenario, a resultfile.Attempt) (float64, bool) {
+		return ofFirst(r.Points(a.ID), a)
+	}},
+	OfDiskReads: {title: "Rate, of the disk's sequential one", of: func(r *resultfile.Result, _ resultfile.Scenario, a resultfile.Attempt) (float64, bool) {
+		v, ok := logRate(a)
+		disk := diskRate(r.Run.Testbed.BrokerHost, "sequential read")
+		return v / disk, ok && disk > 0
+	}},
 
 	LogBytes:      {unit: perMessage, title: "Disk space, log", less: true, of: aMessage("store_log_bytes")},
 	IndexBytes:    {unit: perMessage, title: "Disk space, index", less: true, of: aMessage("store_index_bytes")},
@@ -261,10 +279,46 @@ func find(r *resultfile.Result, scenario, system string) (resultfile.Scenario, r
 
 // linkMbps is the link's goodput in the direction of the messages.
 func linkMbps(r *resultfile.Result, s resultfile.Scenario) float64 {
+	forth, back := goodputs(r.Run.Testbed, s)
 	if s.Work == resultfile.Consume {
-		return r.Run.Testbed.LinkReverseGoodputMbps
+		return back
 	}
-	return r.Run.Testbed.LinkGoodputMbps
+	return forth
+}
+
+// goodputs is what the link gave before the run, in 10^6 bits a second, held to
+// its rate or, for a scenario without one, to none.
+func goodputs(t resultfile.Testbed, s resultfile.Scenario) (forth, back float64) {
+	if s.Link == resultfile.LinkUnshaped {
+		return t.UnshapedGoodputMbps, t.UnshapedReverseGoodputMbps
+	}
+	return t.LinkGoodputMbps, t.LinkReverseGoodputMbps
+}
+
+// firstBytes is the beginning of an attempt with which the whole is compared,
+// and leastBytes how many there must be at all for that to say something.
+const (
+	firstBytes = 1e9
+	leastBytes = 2 * firstBytes
+)
+
+// ofFirst is the log rate of all messages over that of those that make the first
+// firstBytes.
+func ofFirst(points []resultfile.Point, a resultfile.Attempt) (float64, bool) {
+	if float64(a.StoredBytes) < leastBytes || a.Messages == 0 {
+		return 0, false
+	}
+	wanted := firstBytes / (float64(a.StoredBytes) / float64(a.Messages))
+	for i, p := range points {
+		if float64(p.Arrived) < wanted || i == 0 {
+			continue
+		}
+		before := points[i-1]
+		part := (wanted - float64(before.Arrived)) / float64(p.Arrived-before.Arrived)
+		seconds := before.Seconds + part*(p.Seconds-before.Seconds)
+		return a.MessagesPerSecond() / (wanted / seconds), seconds > 0
+	}
+	return 0, false
 }
 
 // wireBytes is what the host that sends the messages has given to the device

@@ -15,7 +15,7 @@ import (
 // they are of the attempt below.
 var measured = map[Quantity]float64{
 	BrokerSyscalls: 0.25, DiskReads: 2, GCShare: 0.05, ResidentPeak: 5e7, ResidentMemory: 5e7, LatencyP50: 0.001, LatencyP90: 0.002, LatencyP99: 0.003, LatencyP999: 0.004, latencyMax: 0.005,
-	RateAchieved: 0.99, SlowestConsumer: 1234, LogBytes: 209, IndexBytes: 3, JournalBytes: 4, MetadataBytes: 5, OtherBytes: 6,
+	RateAchieved: 0.99, SlowestConsumer: 1234, ConsumedBeside: 4321, LogBytes: 209, IndexBytes: 3, JournalBytes: 4, MetadataBytes: 5, OtherBytes: 6,
 	LostUnpromised: 70, LostPromised: 0, RestartTime: 0.5, SettleTime: 0.1, SettleTimeLongest: 0.2, RebalanceTries: 3, QuietRequests: 0.4, QuietCommits: 0.3, QuietProofs: 0.7, SettleAfterKill: 6,
 	RepeatsClean: 0, RepeatsUnclean: 12, RepeatsBeyond: 2,
 }
@@ -26,7 +26,7 @@ func measuredAttempt() resultfile.Attempt {
 		Measures: map[string]float64{
 			"broker_syscalls": 250, "broker_disk_read_bytes": 2000, "broker_gc_seconds": 0.1, "broker_resident_peak_bytes": 5e7,
 			"latency_p50_seconds": 0.001, "latency_p90_seconds": 0.002, "latency_p99_seconds": 0.003, "latency_p999_seconds": 0.004, "latency_max_seconds": 0.005,
-			"rate_wanted": 1000, "rate_achieved": 990, "consumer_slowest_rate": 1234,
+			"rate_wanted": 1000, "rate_achieved": 990, "consumer_slowest_rate": 1234, "consumed_per_second": 4321,
 			"store_log_bytes": 209_000, "store_index_bytes": 3000, "store_journal_bytes": 4000, "store_metadata_bytes": 5000, "store_other_bytes": 6000,
 			"crash_lost_unpromised": 70, "crash_lost_promised": 0, "restart_seconds": 0.5, "settle_median_seconds": 0.1, "settle_max_seconds": 0.2, "tries_max": 3,
 			"quiet_requests_per_second": 0.4, "quiet_commits_per_second": 0.3, "quiet_proofs_per_second": 0.7, "settle_after_kill_seconds": 6, "repeats_clean": 0, "repeats_unclean": 12, "repeats_bound": 10,
@@ -115,6 +115,40 @@ func TestShow(t *testing.T) {
 		if known.title == "" || strings.HasSuffix(known.title, ".") || q.head() == "" || known.of == nil {
 			t.Errorf("%s: title %q, head %q", q, known.title, q.head())
 		}
+	}
+}
+
+// The whole over its beginning, whose end lies between two points.
+func TestOfFirst(t *testing.T) {
+	points := []resultfile.Point{{}, {Seconds: 1, Arrived: 4_000_000}, {Seconds: 2, Arrived: 6_000_000}, {Seconds: 4, Arrived: 10_000_000}}
+	a := resultfile.Attempt{Messages: 10_000_000, StoredBytes: 2_000_000_000, Seconds: 4}
+	// 10^9 bytes are 5,000,000 messages, after 1.5 s: 3.33 million a second, and 2.5 of all.
+	if got, ok := ofFirst(points, a); !ok || math.Abs(got-0.75) > 1e-9 {
+		t.Errorf("%v, %v, want 0.75", got, ok)
+	}
+	if _, ok := ofFirst(points[:2], a); ok {
+		t.Error("of points that end before the first GB")
+	}
+	a.StoredBytes = 1_999_999_999
+	if _, ok := ofFirst(points, a); ok {
+		t.Error("of less than twice as much")
+	}
+}
+
+// A scenario without a rate is held against the link without one.
+func TestLinkOfAScenario(t *testing.T) {
+	r := oneAttempt(resultfile.Scenario{Name: "s", Title: "T", Work: resultfile.Produce, PayloadBytes: 200, Link: resultfile.LinkUnshaped})
+	r.Run.Testbed = resultfile.Testbed{LinkGoodputMbps: 941, LinkReverseGoodputMbps: 940, UnshapedGoodputMbps: 20_000, UnshapedReverseGoodputMbps: 21_000}
+	s := r.Run.Scenarios[0]
+	if got := linkMbps(r, s); got != 20_000 {
+		t.Errorf("goodput %v", got)
+	}
+	if line := linkLine(r.Run.Testbed, s); !strings.Contains(line, "20,000") || !strings.Contains(line, "21,000") || !strings.Contains(heading(s), "unshaped") {
+		t.Errorf("%q, %q", line, heading(s))
+	}
+	s.Work, s.Link = resultfile.Consume, ""
+	if got := linkMbps(r, s); got != 940 || linkLine(r.Run.Testbed, s) != "" || heading(s) != "T" {
+		t.Errorf("with a rate: %v, %q", got, linkLine(r.Run.Testbed, s))
 	}
 }
 

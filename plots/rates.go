@@ -18,6 +18,7 @@ type Rates struct {
 	limitsDiffer bool // each place of a sweep has a limit of its own
 	ceiling      string
 	brief        string // which attempts are too short to measure anything
+	link         string // what it was, where the scenario asks for none with a rate
 	more         []NamedTable
 }
 
@@ -84,6 +85,7 @@ func RatesOf(r *resultfile.Result) []Rates {
 		}
 		t.asks, t.limitsDiffer, t.more = s.Chart != "", limitsDiffer(s), moreTables(r, s)
 		t.brief = briefLine(r, s, extrasView.shows)
+		t.link = linkLine(r.Run.Testbed, s)
 		t.ceiling = ceilingLine(r, s, extrasView.shows)
 		t.Busy, t.BusyLoad = busyAttempts(r, s, extrasView) // that has them all
 		out = append(out, t)

@@ -190,8 +190,10 @@ func (t Rates) notes() string {
 	if t.Busy > 0 {
 		fmt.Fprintf(&b, " The machine was busy with other work before %s (load %.1f at most): rates are lower and spread more widely than on a quiet one.", plural(t.Busy, "attempt"), t.BusyLoad)
 	}
-	if t.brief != "" {
-		b.WriteString(" " + t.brief)
+	for _, line := range []string{t.link, t.brief} {
+		if line != "" {
+			b.WriteString(" " + line)
+		}
 	}
 	if !t.anyInterval() {
 		b.WriteString(" Fewer than 6 repetitions: too few for an interval.")

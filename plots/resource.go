@@ -116,7 +116,8 @@ func usedIn(r *resultfile.Result, s resultfile.Scenario, a resultfile.Attempt) [
 	if wanted := a.Measures["rate_wanted"]; wanted > 0 {
 		add(resourcePlan, a.Measures["rate_achieved"], 1, wanted, paceIsLimit)
 	}
-	forth, back := bed.LinkGoodputMbps*1e6/8, bed.LinkReverseGoodputMbps*1e6/8
+	forth, back := goodputs(bed, s)
+	forth, back = forth*1e6/8, back*1e6/8
 	switch s.Work {
 	case resultfile.Consume:
 		add(resourceLink, broker.used[netSent], broker.seconds, back, linkIsLimit)
@@ -129,7 +130,7 @@ func usedIn(r *resultfile.Result, s resultfile.Scenario, a resultfile.Attempt) [
 			add(resourceLink, max(sent, got), 1, 1, linkIsLimit)
 		}
 	}
-	add(resourceBroker, broker.used[processUsed], broker.seconds, brokerCores(bed), processorIsLimit)
+	add(resourceBroker, broker.used[processUsed], broker.seconds, coresOf(bed, s, a.System), processorIsLimit)
 	add(resourceClient, client.used[processUsed], client.seconds, hostCores(bed.ClientHost), processorIsLimit)
 	if bed.Emulated {
 		add(resourceMachine, broker.used[cpuUsed], broker.seconds, hostCores(bed.BrokerHost), processorIsLimit)
@@ -144,6 +145,16 @@ func usedIn(r *resultfile.Result, s resultfile.Scenario, a resultfile.Attempt) [
 		add(resourceOtherReads, othersRead, broker.seconds, reads, diskIsLimit)
 	}
 	return out
+}
+
+// coresOf are the cores that the broker of a system may use.
+func coresOf(bed resultfile.Testbed, s resultfile.Scenario, system string) float64 {
+	for _, y := range s.Systems {
+		if y.ID == system && y.Cores > 0 {
+			return float64(y.Cores)
+		}
+	}
+	return brokerCores(bed)
 }
 
 // brokerCores is how many cores the broker's processes may use, 0 if nobody

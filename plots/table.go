@@ -57,6 +57,16 @@ func fill(s string) string {
 
 func (t *Table) add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
+// StandLeft has columns of words, counted from 0, stand left as the first does.
+func (t *Table) StandLeft(columns ...int) {
+	if t.left == nil {
+		t.left = map[int]bool{}
+	}
+	for _, c := range columns {
+		t.left[c] = true
+	}
+}
+
 // IsLeft says whether a column, counted from 0, stands left, as words do;
 // numbers stand right.
 func (t *Table) IsLeft(column int) bool { return column == 0 || t.left[column] }

@@ -43,6 +43,11 @@ var wanted = map[string]resultfile.Work{
 	"consume-writes": resultfile.Consume, "latency": resultfile.Stream, "rebalance": resultfile.Rebalance,
 	"loss-budget": resultfile.Crash, "soak": resultfile.Stream,
 	"smoke": "", "smoke-all": "",
+	"ceilings": "", "ceilings-produce": resultfile.Produce, "ceilings-consume": resultfile.Consume, "ceilings-wire": resultfile.Produce,
+	"ceilings-wire-consume": resultfile.Consume, "ceilings-both": resultfile.Produce, "latency-unshaped": resultfile.Stream,
+	"ceilings-large": "", "ceilings-large-produce": resultfile.Produce, "ceilings-large-consume": resultfile.Consume,
+	"scale": "", "scale-partitions": resultfile.Produce, "scale-producers": resultfile.Produce,
+	"scale-consumers": resultfile.Consume, "scale-cores": resultfile.Produce,
 }
 
 func library() scenario.Library { return scenario.NewLibrary(scenarios.Files) }
@@ -201,7 +206,8 @@ func TestClaimsNamedInScenariosExist(t *testing.T) {
 func TestScenariosTakeMinutes(t *testing.T) {
 	const longest = 25 * time.Minute
 	// Those, and the paper's own figures, whose messages are a million.
-	long := []string{"data-size", "data-size-produce", "data-size-consume", "soak", "smoke-all", "fig4-producer", "fig5-consumer"}
+	long := []string{"data-size", "data-size-produce", "data-size-consume", "soak", "smoke-all", "fig4-producer", "fig5-consumer",
+		"ceilings-large", "ceilings-large-produce", "ceilings-large-consume", "ceilings", "scale"}
 	for name := range wanted {
 		sel, err := library().Select([]string{name}, nil)
 		if err != nil {

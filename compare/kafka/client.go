@@ -94,20 +94,28 @@ func (c *conn) Consumer(ctx context.Context, name string) (driver.Consumer, erro
 	if err := c.waitVisible(ctx, q.name); err != nil {
 		return nil, fmt.Errorf("kafka: waiting for the flush of queue %q: %w", q.name, err)
 	}
-	s, err := c.open(ctx, q.name)
+	if c.opts.partitions > 1 {
+		return newMerger(c, name), nil
+	}
+	return c.receiver(ctx, name, 0)
+}
+
+// receiver opens a partition of a queue's topic, until Close.
+func (c *conn) receiver(ctx context.Context, topic string, partition int32) (*receiver, error) {
+	s, err := c.open(ctx, topic, partition)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.keep(ctx, func(context.Context) error { return s.Close() }); err != nil {
 		return nil, err
 	}
-	return &receiver{conn: c, stream: s, topic: name}, nil
+	return &receiver{conn: c, stream: s, topic: topic}, nil
 }
 
-// open opens a stream of the whole topic.
-func (c *conn) open(ctx context.Context, topic string) (*consumer.Stream, error) {
+// open opens a stream of the whole of one partition of a topic.
+func (c *conn) open(ctx context.Context, topic string, partition int32) (*consumer.Stream, error) {
 	return consumer.OpenPartition(ctx, consumer.PartitionConfig{
-		Broker: c.addr, Topic: topic, Start: consumer.Earliest, FetchBytes: c.opts.fetchBytes,
+		Broker: c.addr, Topic: topic, Partition: partition, Start: consumer.Earliest, FetchBytes: c.opts.fetchBytes,
 	})
 }
 
@@ -221,7 +229,7 @@ func (c *conn) waitVisible(ctx context.Context, topic string) error {
 }
 
 // ends asks the broker how many bytes have been appended to the queue's log,
-// and how many of them are visible.
+// and how many of them are visible: of all its partitions together.
 func (c *conn) ends(ctx context.Context, topic string) (appended, visible int64, err error) {
 	c.asking.Lock()
 	defer c.asking.Unlock()
@@ -238,11 +246,12 @@ func (c *conn) ends(ctx context.Context, topic string) (appended, visible int64,
 		return 0, 0, errors.Join(err, ask.Close())
 	}
 	for _, s := range states {
-		if s.Topic == topic && s.Partition == 0 {
-			return s.LogEnd, s.Watermark, nil
+		if s.Topic == topic {
+			appended += s.LogEnd
+			visible += s.Watermark
 		}
 	}
-	return 0, 0, nil
+	return appended, visible, nil
 }
 
 // askConn returns the connection for questions, made anew after an error.
@@ -269,7 +278,7 @@ func (c *conn) askConn(ctx context.Context) (*client.Conn, error) {
 // learnSize looks at the first message of a queue to which this client has
 // sent nothing. It waits until the message is visible.
 func (c *conn) learnSize(ctx context.Context, q *queue) (err error) {
-	s, err := c.open(ctx, q.name)
+	s, err := c.open(ctx, q.name, 0)
 	if err != nil {
 		return err
 	}

@@ -94,6 +94,66 @@ func TestContract(t *testing.T) {
 	})
 }
 
+// Messages in several partitions come back in the order in which they were sent,
+// are counted together, and lie in all of them.
+func TestPartitionsInTurns(t *testing.T) {
+	const partitions, batch, messages = 4, 3, 1000 // the last round is not full, nor the last batch
+	o := driver.Options{"partitions": "4", "batch": "3", "flush-interval": "5ms"}
+	c := startClient(t, o)
+	p, err := c.Producer(t.Context(), "q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range messages {
+		if err := p.Send(t.Context(), fmt.Appendf(nil, "%010d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Arrived(t.Context(), "q"); err != nil || n != messages {
+		t.Errorf("Arrived = %d, %v, want %d", n, err, messages)
+	}
+	limit, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	consumer, err := c.Consumer(limit, "q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; n < messages; {
+		err := consumer.Receive(limit, func(payload []byte) error {
+			if want := fmt.Sprintf("%010d", n); string(payload) != want {
+				return fmt.Errorf("message %q, want %q", payload, want)
+			}
+			n++
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	short, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	if err := consumer.Receive(short, func([]byte) error { return nil }); err == nil {
+		t.Error("more came than was sent")
+	}
+	states, err := c.(*conn).ask.Topics(t.Context(), "q")
+	if err != nil || len(states) != partitions {
+		t.Fatalf("%d partitions, %v", len(states), err)
+	}
+	const round = partitions * batch
+	for _, s := range states {
+		want := int64(messages/round*batch) * 19
+		if rest := int64(messages%round) - int64(s.Partition)*batch; rest > 0 {
+			want += min(rest, batch) * 19
+		}
+		if s.LogEnd != want {
+			t.Errorf("partition %d ends at %d, want %d", s.Partition, s.LogEnd, want)
+		}
+	}
+}
+
 // client starts a broker and connects to it.
 func startClient(t *testing.T, o driver.Options) driver.Client {
 	t.Helper()
@@ -175,7 +235,8 @@ func TestOptions(t *testing.T) {
 		{driver.Options{"linger": "0", "batch": "2"}, "at least 1ms"},
 		{driver.Options{"compression": "gzip", "acks": "flushed"}, "goes with acks"},
 		{driver.Options{"compression": "lzma"}, `compression = "lzma"`},
-		{driver.Options{"partitions": "4"}, "give brokers = 2 or more"},
+		{driver.Options{"partitions": "4", "acks": "received"}, "option partitions = 4"},
+		{driver.Options{"pace": "4"}, "give brokers = 2 or more"},
 		{driver.Options{"brokers": "5"}, `brokers = "5"`},
 		{driver.Options{"brokers": "2", "session-timeout": "2m"}, "from 100ms to 1m0s"},
 		{driver.Options{"brokers": "2", "quiet": "0"}, "option quiet"},
@@ -204,6 +265,7 @@ func TestSettingsFollowOptions(t *testing.T) {
 		{nil, {"cleanup-interval": "1s"}},
 		{nil, {"compression": "snappy"}},
 		{{"batch": "50"}, {"batch": "50", "linger": "10ms"}},
+		{nil, {"partitions": "3"}},
 		{nil, {"brokers": "2"}},
 		{{"brokers": "2"}, {"brokers": "2", "partitions": "3"}},
 		{{"brokers": "2"}, {"brokers": "2", "zookeeper": "real"}},

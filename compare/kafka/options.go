@@ -28,6 +28,7 @@ type options struct {
 	coalesced  bool          // "socket": coalesced, plain (one write a request)
 	acks       producer.Acks // "acks": none, received, appended, flushed
 	fetchBytes int           // "fetch-bytes" of one fetch
+	partitions int           // "partitions" of a queue at one broker, filled in turns
 
 	cluster clusterOptions
 }
@@ -36,7 +37,7 @@ type options struct {
 // the consumer group that is measured with them.
 type clusterOptions struct {
 	brokers        int           // "brokers": 1 is a broker without ZooKeeper
-	partitions     int           // "partitions" of the topic, of each broker
+	partitions     int           // "partitions" of the topic, of each broker; 8 unless it is given
 	zooKeeper      string        // "zookeeper": embedded, real
 	session        time.Duration // "session-timeout" of brokers and consumers
 	commitInterval time.Duration // "commit-interval": between two commits of a consumer
@@ -70,6 +71,12 @@ func readOptions(o driver.Options) (options, error) {
 		coalesced:       r.OneOf("socket", "coalesced", "plain") == "coalesced",
 		fetchBytes:      r.Int("fetch-bytes", defaultFetchBytes, 1<<10, 32<<20),
 		cluster:         readClusterOptions(r),
+	}
+	// The same option means something else for several brokers, of whose topic
+	// the client half for queues uses the first partition alone.
+	opts.partitions = 1
+	if opts.cluster.brokers == 1 && o["partitions"] != "" {
+		opts.partitions = opts.cluster.partitions
 	}
 	// Names of the producer's and the messages' own.
 	opts.acks, _ = producer.ParseAcks(r.OneOf("acks", "none", "received", "appended", "flushed"))
@@ -108,7 +115,10 @@ func (opts options) check(o driver.Options) error {
 	}
 	c := opts.cluster
 	if c.brokers == 1 {
-		for _, name := range []string{"partitions", "zookeeper", "session-timeout", "commit-interval", "quiet", "pace"} {
+		if opts.partitions > 1 && (opts.codec != message.CodecNone || opts.acks != producer.AcksNone) {
+			return fmt.Errorf("option partitions = %d: with one broker it goes with acks = %q and without compression", opts.partitions, "none")
+		}
+		for _, name := range []string{"zookeeper", "session-timeout", "commit-interval", "quiet", "pace"} {
 			if o[name] != "" {
 				return fmt.Errorf("option %s: it is for several brokers: give brokers = 2 or more", name)
 			}

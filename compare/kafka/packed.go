@@ -66,7 +66,7 @@ func (c *conn) arrivedPacked(ctx context.Context, q *queue, end, visible int64) 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reading == nil {
-		s, err := c.open(ctx, q.name)
+		s, err := c.open(ctx, q.name, 0)
 		if err != nil {
 			return 0, err
 		}

@@ -22,7 +22,7 @@ func (c *conn) Producer(ctx context.Context, name string) (driver.Producer, erro
 	if err := c.keep(ctx, p.Close); err != nil {
 		return nil, err
 	}
-	s := sender{producer: p, queue: q, one: make([][]byte, 1)}
+	s := sender{producer: p, queue: q, one: make([][]byte, 1), turns: newTurns(c.opts)}
 	if c.opts.codec != message.CodecNone {
 		return c.newPackingSender(ctx, &s)
 	}
@@ -61,6 +61,7 @@ type sender struct {
 	payload  int      // size of each, 0 before the first
 	one      [][]byte // the argument of the producer's Send, without making it anew
 	ctx      impatient
+	turns    turns // whose partition is the next message's
 }
 
 // impatient hides that a context ends at a known time. A producer waits for a
@@ -83,7 +84,7 @@ func (s *sender) Send(ctx context.Context, payload []byte) error {
 	if s.ctx.Context != ctx {
 		s.ctx = impatient{ctx}
 	}
-	return s.producer.Send(&s.ctx, s.queue.name, 0, s.one...)
+	return s.producer.Send(&s.ctx, s.queue.name, s.turns.next(), s.one...)
 }
 
 // setSize is called with the first payload, and with any of another size,

@@ -100,6 +100,9 @@ func (opts options) log() string {
 	segments := "segments of " + sizeOf(opts.segmentBytes)
 	c := opts.cluster
 	if c.brokers == 1 {
+		if opts.partitions > 1 {
+			return fmt.Sprintf("logs of %d partitions of one broker, a batch of the producer to each in turn, %s", opts.partitions, segments)
+		}
 		return "log of one partition, " + segments
 	}
 	keeper := "this project's embedded ZooKeeper"
@@ -135,6 +138,7 @@ func (opts options) brokerFlags(changed bool) []string {
 	add(opts.flushInterval != time.Second, "flush-interval", opts.flushInterval)
 	add(opts.sendfile == "off", "sendfile", opts.sendfile == "on")
 	add(opts.visible != "flushed", "visible", opts.visible)
+	add(opts.cluster.brokers == 1 && opts.partitions > 1, "num-partitions", opts.partitions)
 	add(opts.segmentBytes != defaultSegmentBytes, "segment-size", opts.segmentBytes)
 	add(opts.retention != defaultRetention, "retention", opts.retention)
 	add(opts.retentionBytes != 0, "retention-size", opts.retentionBytes)

@@ -18,9 +18,10 @@ var errClosed = errors.New("physical limit: the client is closed")
 // client opens a connection for each producer and consumer, and one to ask
 // what has arrived.
 type client struct {
-	addr       string
-	path       Path
-	fetchBytes int // of one fetch; 0: consumers get one stream
+	addr        string
+	path        Path
+	fetchBytes  int // of one fetch; 0: consumers get one stream
+	outstanding int // fetches that are unanswered at a time
 
 	mu        sync.Mutex // guards all that follows
 	closed    bool
@@ -41,8 +42,8 @@ type conn struct {
 }
 
 // connect connects to the server to see that it is there.
-func connect(ctx context.Context, addr string, path Path, fetchBytes int) (*client, error) {
-	c := &client{addr: addr, path: path, fetchBytes: fetchBytes, conns: map[net.Conn]struct{}{}}
+func connect(ctx context.Context, addr string, opts options) (*client, error) {
+	c := &client{addr: addr, path: opts.path, fetchBytes: opts.fetchBytes, outstanding: opts.outstanding, conns: map[net.Conn]struct{}{}}
 	ask, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -148,7 +149,7 @@ func (c *client) Consumer(_ context.Context, queue string) (driver.Consumer, err
 	if c.closed {
 		return nil, errClosed
 	}
-	return &consumer{client: c, queue: queue, buf: make([]byte, 0, receiveBytes), fetch: fetching{bytes: c.fetchBytes}}, nil
+	return &consumer{client: c, queue: queue, buf: make([]byte, 0, receiveBytes), fetch: fetching{bytes: c.fetchBytes, ahead: c.outstanding}}, nil
 }
 
 // Arrived asks the server, on a connection of its own.
@@ -243,7 +244,7 @@ func (c *consumer) Receive(ctx context.Context, handle func(payload []byte) erro
 	return nil
 }
 
-// open asks for the stream, or for the first fetch.
+// open asks for the stream, or for the first fetches.
 func (c *consumer) open(ctx context.Context) error {
 	r := request{Op: opConsume, Queue: c.queue}
 	if c.fetch.bytes > 0 {
@@ -255,7 +256,7 @@ func (c *consumer) open(ctx context.Context) error {
 	}
 	c.conn = cn
 	if c.fetch.bytes > 0 {
-		return c.ask()
+		return c.askAhead()
 	}
 	return nil
 }

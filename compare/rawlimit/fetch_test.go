@@ -55,6 +55,57 @@ func TestFetches(t *testing.T) {
 	}
 }
 
+// Fetches that are asked for ahead and do not join, since the queue ended before
+// them, cost nothing that was sent: neither a message nor a wait.
+func TestFetchesAhead(t *testing.T) {
+	for _, outstanding := range []int{2, fetchesAhead} {
+		addr, _ := serve(t, PathFile)
+		c := dial(t, addr, PathFile)
+		p := send(t, c, "q", 3, 0, 20_000, 200)
+		waitArrived(t, c, "q", 20_000)
+		for _, bytes := range []int{minFetchBytes, 200 << 10} {
+			fetching, err := New().Connect(t.Context(), driver.Target{Addr: addr},
+				driver.Options{"path": "file", "fetch-bytes": strconv.Itoa(bytes), "outstanding": strconv.Itoa(outstanding)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { fetching.Close(context.WithoutCancel(t.Context())) })
+			f, err := fetching.Consumer(t.Context(), "q")
+			if err != nil {
+				t.Fatal(err)
+			}
+			receive(t, f, 3, 20_000)
+			if bytes == minFetchBytes {
+				continue
+			}
+			// The log grows by one message, then by more than several fetches.
+			sendOne(t, p, 3, 20_000)
+			waitArrived(t, c, "q", 20_001)
+			n := 0
+			count := func([]byte) error { n++; return nil }
+			if err := f.Receive(t.Context(), count); err != nil || n != 1 {
+				t.Errorf("%d more messages, %v", n, err)
+			}
+			for i := range 5_000 {
+				if err := p.Send(t.Context(), generator(t, 3, uint64(20_001+i), 200).Next()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := p.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for n < 5_001 {
+				if err := f.Receive(t.Context(), count); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if _, err := New().Connect(t.Context(), driver.Target{Addr: "127.0.0.1:1"}, driver.Options{"path": "file", "outstanding": "2"}); err == nil || !strings.Contains(err.Error(), "fetch-bytes") {
+		t.Errorf("outstanding fetches without a size: %v", err)
+	}
+}
+
 func sendOne(t *testing.T, p driver.Producer, runID, sequence uint64) {
 	t.Helper()
 	if err := p.Send(t.Context(), generator(t, runID, sequence, 200).Next()); err != nil {

@@ -181,6 +181,16 @@ func (q *queue) wait(ctx context.Context, from int64) (int64, error) {
 	}
 }
 
+// wholeEnd is the end of the last whole message.
+func (q *queue) wholeEnd() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.payloadBytes == 0 {
+		return 0
+	}
+	return q.bytes - q.bytes%q.entryBytes()
+}
+
 // sync brings to the disk what has come since the last time. A failure ends
 // the queue.
 func (q *queue) sync() {

@@ -61,11 +61,13 @@ func (limit) Name() string { return "rawlimit" }
 //	fetch-bytes     consumers ask for so many bytes at a time, for the next ones
 //	                as soon as an answer is there, instead of getting one stream;
 //	                0, the default: they do not
+//	outstanding     how many of these fetches are unanswered at a time; default 1
 type options struct {
 	path          Path
 	flushInterval time.Duration
 	flushMessages int
 	fetchBytes    int
+	outstanding   int
 }
 
 func readOptions(o driver.Options) (options, error) {
@@ -74,6 +76,7 @@ func readOptions(o driver.Options) (options, error) {
 	opts.flushInterval = r.Duration("flush-interval", time.Second)
 	opts.flushMessages = r.Int("flush-messages", 0, 0, 1<<30)
 	opts.fetchBytes = r.Int("fetch-bytes", 0, 0, maxFetchBytes)
+	opts.outstanding = r.Int("outstanding", 1, 1, fetchesAhead)
 	err := r.Err()
 	if !opts.path.Stores() {
 		opts.flushInterval = 0
@@ -85,6 +88,9 @@ func readOptions(o driver.Options) (options, error) {
 	}
 	if opts.fetchBytes > 0 && opts.fetchBytes < minFetchBytes {
 		err = errors.Join(err, fmt.Errorf("option fetch-bytes = %d: 0, or from %d to %d is wanted", opts.fetchBytes, minFetchBytes, maxFetchBytes))
+	}
+	if opts.outstanding > 1 && opts.fetchBytes == 0 {
+		err = errors.Join(err, fmt.Errorf("option outstanding = %d: it counts fetches: give fetch-bytes too", opts.outstanding))
 	}
 	return opts, err
 }
@@ -106,6 +112,9 @@ func (limit) Settings(_ context.Context, _ host.Host, o driver.Options) ([]drive
 	prefetch := "one stream without requests, as far as TCP's window"
 	if opts.fetchBytes > 0 {
 		prefetch = fmt.Sprintf("fetches of %d bytes, the next one asked for as soon as an answer is there", opts.fetchBytes)
+		if opts.outstanding > 1 {
+			prefetch += fmt.Sprintf(", %d unanswered at a time", opts.outstanding)
+		}
 	}
 	batching := fmt.Sprintf("entries of 9 bytes + payload, as large as Kafka's, in writes of %d KiB", sendBytes>>10)
 	memory := "one read buffer of 1 MiB"
@@ -172,5 +181,5 @@ func (limit) Connect(ctx context.Context, target driver.Target, o driver.Options
 	if err != nil {
 		return nil, err
 	}
-	return connect(ctx, target.Addr, opts.path, opts.fetchBytes)
+	return connect(ctx, target.Addr, opts)
 }

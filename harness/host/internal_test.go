@@ -97,3 +97,20 @@ func TestWriteIsWholeOrNot(t *testing.T) {
 		t.Errorf("left: %v, %v", names, err)
 	}
 }
+
+func TestCoresOfAList(t *testing.T) {
+	for _, c := range []struct {
+		list  string
+		n     int
+		first string
+	}{{"0-3", 1, "0"}, {"0-3", 3, "0,1,2"}, {"4,0-2", 2, "4,0"}, {"1,1-2", 2, "1,2"}, {"0-1", 5, "0,1"}, {"7", 1, "7"}} {
+		if got := FirstCores(c.list, c.n); got != c.first {
+			t.Errorf("the first %d of %s: %q, want %q", c.n, c.list, got, c.first)
+		}
+	}
+	for list, want := range map[string]int{"": 0, "0": 1, "0-3": 4, "0,2,2-3": 3} {
+		if got := CountCores(list); got != want {
+			t.Errorf("%q: %d cores, want %d", list, got, want)
+		}
+	}
+}

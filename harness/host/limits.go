@@ -78,6 +78,31 @@ func countCores(list string) int {
 	return len(cores)
 }
 
+// CountCores counts the cores of a list as taskset writes them, each once; "" has
+// none.
+func CountCores(list string) int {
+	if list == "" {
+		return 0
+	}
+	return countCores(list)
+}
+
+// FirstCores are the first n cores of a list, in its order; all of them where
+// there are no more.
+func FirstCores(list string, n int) string {
+	var first []string
+	taken := map[int]bool{}
+	for from, to := range coreRanges(list) {
+		for core := from; core <= to && len(first) < n; core++ {
+			if !taken[core] {
+				taken[core] = true
+				first = append(first, strconv.Itoa(core))
+			}
+		}
+	}
+	return strings.Join(first, ",")
+}
+
 // sizeUnits are those of ParseSize.
 var sizeUnits = []struct {
 	name  string

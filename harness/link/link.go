@@ -155,6 +155,34 @@ func (t tool) setUp(ctx context.Context, c Config, e End) error {
 	return t.setCongestion(ctx, c, e)
 }
 
+// Lift takes the rate off a link that is up, at both ends, so that it is as fast
+// as the machine makes it; [Hold] puts it back. Nothing else of the link
+// changes: connections that are open go on. Each command that changes something
+// is printed to out. What fails may leave one end lifted: Hold mends that.
+func Lift(ctx context.Context, c Config, out io.Writer) error {
+	c.RateMbps = 0
+	return Hold(ctx, c, out)
+}
+
+// Hold holds a link that is up to its rate, at both ends, whatever was done to
+// it before. Where it is held already nothing is changed.
+func Hold(ctx context.Context, c Config, out io.Writer) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	if err := Rights(); err != nil {
+		return err
+	}
+	t := tool{out}
+	var errs []error
+	for _, e := range []End{c.Client, c.Broker} {
+		if err := t.shape(ctx, c, e); err != nil {
+			errs = append(errs, fmt.Errorf("rate of the link in the namespace %s: %w", e.Namespace, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // shape holds the end to its rate.
 func (t tool) shape(ctx context.Context, c Config, e End) error {
 	var queues []struct {

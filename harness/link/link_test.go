@@ -92,6 +92,24 @@ func TestUpAndDown(t *testing.T) {
 	if again := up(t, c); again != "" {
 		t.Errorf("up on a whole link changed something:\n%s", again)
 	}
+	// The rate alone is taken off and put back, once each, and however often that
+	// is asked for.
+	free := c
+	free.RateMbps = 0
+	for _, step := range []struct {
+		do      func(context.Context, link.Config, io.Writer) error
+		want    link.Config
+		changes int
+	}{{link.Lift, free, 2}, {link.Lift, free, 0}, {link.Hold, c, 2}, {link.Hold, c, 0}} {
+		var out bytes.Buffer
+		if err := step.do(t.Context(), c, &out); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(out.String(), "tc -netns"); n != step.changes || strings.Count(out.String(), "\n") != n {
+			t.Errorf("%d changes, want %d:\n%s", n, step.changes, &out)
+		}
+		whole(t, step.want)
+	}
 	other := c
 	other.RateMbps, other.Client.Addr, other.Broker.Addr, other.Congestion = 0, "10.193.8.1", "10.193.8.2", "reno"
 	up(t, other)

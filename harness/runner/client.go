@@ -117,6 +117,8 @@ func (c *client) work(ctx context.Context) error {
 		work = c.crash
 	case c.spec.Stock != nil:
 		work = c.takeStock
+	case c.spec.Work == resultfile.Produce && (c.spec.Producers > 1 || c.spec.Beside > 0):
+		return c.connections(ctx, nil, max(c.spec.Producers, 1)+c.spec.Beside, c.together)
 	case c.spec.Work == resultfile.Stream:
 		return c.connections(ctx, nil, 2, c.stream)
 	case c.spec.Work == resultfile.Consume && len(c.spec.Queues) > 1:

@@ -18,7 +18,7 @@ import (
 // The clock runs from the first Receive, which asks the server for messages, so
 // that what the first answer takes is part of the time.
 func (c *client) consume(ctx context.Context, conn driver.Client) error {
-	in, err := c.newIntake(ctx, conn, c.spec.Queue, workload.NewChecker(c.spec.RunID))
+	in, err := c.newIntake(ctx, conn, c.spec.Queue, c.newChecker())
 	if err != nil {
 		return err
 	}
@@ -58,17 +58,31 @@ func (c *client) measureConsume(ctx context.Context, in *intake) error {
 	return err
 }
 
+// checker looks at every message of a queue: [workload.Checker], or shares.
+type checker interface {
+	Check(payload []byte) error
+	Result(expected int64) workload.Result
+}
+
+// newChecker returns the checker of what one producer has sent, or several.
+func (c *client) newChecker() checker {
+	if len(c.spec.Shares) == 0 {
+		return workload.NewChecker(c.spec.RunID)
+	}
+	return newShares(c.spec.RunID, c.spec.Shares)
+}
+
 // intake receives messages and checks them.
 type intake struct {
 	client   *client
 	consumer driver.Consumer
-	checker  *workload.Checker
+	checker  checker
 	recorder *measure.Recorder // nil outside the measured phase
 	received int64
 	partly   bool // the time was over before all was there
 }
 
-func (c *client) newIntake(ctx context.Context, conn driver.Client, queue string, checker *workload.Checker) (*intake, error) {
+func (c *client) newIntake(ctx context.Context, conn driver.Client, queue string, checker checker) (*intake, error) {
 	consumer, err := conn.Consumer(ctx, queue)
 	if err != nil {
 		return nil, fmt.Errorf("consumer of %s: %w", queue, err)

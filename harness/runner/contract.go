@@ -11,6 +11,7 @@ import (
 
 	"kafkalab/harness/driver"
 	"kafkalab/harness/host"
+	"kafkalab/harness/scenario"
 	"kafkalab/results/resultfile"
 )
 
@@ -19,12 +20,19 @@ import (
 const contractLimit = 10 * time.Second
 
 // confine makes the host on which the server is started: the broker host, held
-// to the limits of the plan.
-func (s *session) confine(ctx context.Context) (host.Host, error) {
-	if s.Limits == (host.Limits{}) {
+// to the limits of the plan, and to fewer cores where the system says so.
+func (s *session) confine(ctx context.Context, sys scenario.System) (host.Host, error) {
+	limits := s.Limits
+	if sys.Cores > 0 {
+		if have := host.CountCores(limits.Cores); have < sys.Cores {
+			return nil, fmt.Errorf("a broker of %d cores: it may use %d", sys.Cores, have)
+		}
+		limits.Cores = host.FirstCores(limits.Cores, sys.Cores)
+	}
+	if limits == (host.Limits{}) {
 		return s.Broker, nil
 	}
-	c, err := host.Confine(ctx, s.Broker, s.Limits)
+	c, err := host.Confine(ctx, s.Broker, limits)
 	if err != nil {
 		return nil, err
 	}

@@ -156,7 +156,7 @@ func (s *session) tryStart(ctx context.Context, t *trial) error {
 	s.enter(t, Start, 0)
 	starting, cancel := context.WithTimeout(ctx, s.Start)
 	defer cancel()
-	on, err := s.confine(starting)
+	on, err := s.confine(starting, t.system)
 	if err != nil {
 		return err
 	}
@@ -244,6 +244,7 @@ func (s *session) produceSpec(t *trial, held backlog) Spec {
 	spec := s.spec(t)
 	spec.Work, spec.Messages, spec.Measured = resultfile.Produce, s.Selection.MessagesOf(t.scenario, t.system), true
 	spec.First = held.messages
+	spec.Producers, spec.Beside = t.system.Producers, t.system.Beside
 	spec.WarmUpQueue, spec.WarmUpMessages = "warmp", t.system.WarmUp
 	return spec
 }
@@ -256,6 +257,7 @@ func (s *session) consumeSpec(produce, t *trial, measured bool) Spec {
 	spec.Work, spec.Messages, spec.Measured = resultfile.Consume, all, measured
 	spec.PayloadBytes = produce.scenario.PayloadOf(produce.system)
 	spec.VerifyLimit = verifyLimit(spec.VerifyLimit, produce.result.Sent, all)
+	spec.Shares = produce.result.Shares
 	if measured {
 		spec.WarmUpQueue, spec.WarmUpMessages = "warmc", t.system.WarmUp
 	}

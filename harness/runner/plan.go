@@ -40,7 +40,10 @@ type Plan struct {
 	Broker    host.Host
 	// Limits are what every server is held to, whatever the system; zero:
 	// nothing is held.
-	Limits   host.Limits
+	Limits host.Limits
+	// Unshape takes the rate off the link (true) or puts it back (false), for
+	// scenarios that ask for that; nil: the link is what it is.
+	Unshape  func(ctx context.Context, lifted bool) error
 	Drivers  *driver.Table
 	Results  *resultfile.Writer
 	Progress Progress // nil: none

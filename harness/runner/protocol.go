@@ -62,6 +62,14 @@ type Spec struct {
 	// checks contents, and all of it is verification.
 	Measured bool `json:"measured"`
 
+	// Producers share the messages of a produce; 0 and 1: one does it. Beside are
+	// consumers that receive, each, the First messages of the queue meanwhile.
+	Producers int `json:"producers,omitempty"`
+	Beside    int `json:"beside,omitempty"`
+	// Shares is how many messages each of several producers has sent, of what a
+	// consume has to check, behind the First ones.
+	Shares []int64 `json:"shares,omitempty"`
+
 	Stream *StreamSpec `json:"stream,omitempty"` // of work = stream alone
 	Stock  *StockSpec  `json:"stock,omitempty"`  // of what comes after a crash
 	Group  *GroupSpec  `json:"group,omitempty"`  // of work = rebalance alone
@@ -92,6 +100,13 @@ func (s Spec) check() error {
 	if s.First < 0 || s.Backlog != 0 && s.Backlog < s.Messages || s.Fill && (s.Work != resultfile.Produce || s.First > 0) {
 		return fmt.Errorf("first message %d, backlog %d of which %d are consumed, filling %v: what a queue holds already cannot be filled in, and no less than is consumed",
 			s.First, s.Backlog, s.Messages, s.Fill)
+	}
+	if produce := s.Work == resultfile.Produce && !s.Fill; s.Producers < 0 || s.Beside < 0 || s.Producers > 1 && !produce || s.Beside > 0 && (!produce || s.First == 0) {
+		return fmt.Errorf("work %q, %d producers, %d consumers beside them, %d messages before: several producers, and consumers of what was there before, belong to a produce",
+			s.Work, s.Producers, s.Beside, s.First)
+	}
+	if len(s.Shares) > 0 && s.Work != resultfile.Consume {
+		return fmt.Errorf("work %q: the shares of several producers are for a consume", s.Work)
 	}
 	if (s.Work == resultfile.Stream) != (s.Stream != nil) || s.Stream != nil && !(s.Stream.Rate > 0 && s.Stream.Rate <= scenario.MaxRate) {
 		return fmt.Errorf("work %q, stream %+v: a planned rate belongs to every stream, and to no other work", s.Work, s.Stream)
@@ -153,6 +168,8 @@ type Result struct {
 	Partly   bool            `json:"partly"`
 	Contents workload.Result `json:"contents"`
 
+	// Shares is how many messages each of several producers has sent.
+	Shares []int64 `json:"shares,omitempty"`
 	// Queues are where a fill's messages went, one for each consumer.
 	Queues []string `json:"queues,omitempty"`
 	// Measures go into those of the attempt.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"kafkalab/harness/scenario"
 	"kafkalab/results/resultfile"
 )
 
@@ -41,7 +43,7 @@ func Run(ctx context.Context, p Plan) error {
 			r.left += p.estimate(g)
 		}
 	}
-	err = r.all(ctx, groups)
+	err = errors.Join(r.all(ctx, groups), r.restoreLink(ctx))
 	now := p.Results.Run()
 	now.Ended, now.Interrupted = time.Now().UTC(), errors.Is(err, ErrInterrupted)
 	return errors.Join(err, p.Results.Update(now))
@@ -55,6 +57,7 @@ type run struct {
 	left   time.Duration // about, of all groups that have not ended
 	since  time.Time     // when the running group began
 	whole  time.Duration // about how long it takes
+	lifted bool          // the link is held to no rate
 }
 
 func (r *run) all(ctx context.Context, groups []group) error {
@@ -67,6 +70,9 @@ func (r *run) all(ctx context.Context, groups []group) error {
 			continue
 		}
 		r.since, r.whole = time.Now(), r.estimate(g)
+		if err := r.setLink(ctx, g.main.scenario.Unshaped); err != nil {
+			return err
+		}
 		if err := r.group(ctx, g); err != nil {
 			return err
 		}
@@ -75,6 +81,39 @@ func (r *run) all(ctx context.Context, groups []group) error {
 	}
 	if ctx.Err() != nil {
 		return ErrInterrupted
+	}
+	return nil
+}
+
+// linkLimit bounds the putting back of the link's rate after an interrupt.
+const linkLimit = 5 * time.Second
+
+// setLink sees to it that the link is what the next attempts ask for.
+func (r *run) setLink(ctx context.Context, lifted bool) error {
+	if r.Unshape == nil || r.lifted == lifted {
+		return nil
+	}
+	if err := r.Unshape(ctx, lifted); err != nil {
+		if ctx.Err() != nil {
+			return ErrInterrupted
+		}
+		return fmt.Errorf("the link's rate: %w", err)
+	}
+	r.lifted = lifted
+	return nil
+}
+
+// restoreLink puts the link's rate back at the end, also when ctx has ended. That is
+// done whenever a run may have lifted it: the commands may have been broken off
+// half way.
+func (r *run) restoreLink(ctx context.Context) error {
+	if r.Unshape == nil || !slices.ContainsFunc(r.Selection.Scenarios, func(s scenario.Scenario) bool { return s.Unshaped }) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), linkLimit)
+	defer cancel()
+	if err := r.Unshape(ctx, false); err != nil {
+		return fmt.Errorf("putting back the link's rate (\"testbed up\" does so too): %w", err)
 	}
 	return nil
 }

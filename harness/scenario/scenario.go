@@ -52,6 +52,9 @@ type Scenario struct {
 	PayloadBytes int
 	Queue        string
 	Limit        string // what the hardware allows, with its arithmetic
+	// Unshaped asks for a link that is held to no rate while the systems of this
+	// scenario are measured. A real link is what it is.
+	Unshaped bool
 	// BacklogOf names the produce scenario whose messages a consume scenario
 	// consumes, at the same broker and in the same repetition. Empty: each
 	// system's broker is filled for it, which is not measured.
@@ -105,8 +108,14 @@ type System struct {
 	FillMessages int64
 	FillOptions  driver.Options // what the filling client has beside Options
 	Consumers    int            // at once, each of all messages; at least 1
-	Rate         float64        // planned, messages a second; 0: as fast as it goes
-	Before       []string       // BeforeRestart, BeforeDropCache: done before it is measured, in order
+	Producers    int            // at once, which share the messages; at least 1
+	// Beside is how many consumers receive, each of them, what was filled in, as
+	// fast as it goes, while it is produced. That ends as soon as either side has
+	// come to its end. It is for systems with a log, of which all can read.
+	Beside int
+	Cores  int      // that the broker may use, the first of its host's; 0: those of the testbed
+	Rate   float64  // planned, messages a second; 0: as fast as it goes
+	Before []string // BeforeRestart, BeforeDropCache: done before it is measured, in order
 }
 
 // What System.Before may say is done to the broker before a consume.
@@ -125,6 +134,7 @@ type file struct {
 	PayloadBytes int         `toml:"payload_bytes"`
 	Queue        string      `toml:"queue"`
 	Limit        string      `toml:"limit"`
+	Link         string      `toml:"link"`
 	BacklogOf    string      `toml:"backlog_of"`
 	Include      []string    `toml:"include"`
 	Messages     int64       `toml:"messages"`
@@ -161,6 +171,9 @@ type systemRow struct {
 	FillBytes    int64          `toml:"fill_bytes"`
 	FillOptions  map[string]any `toml:"fill_options"`
 	Consumers    int            `toml:"consumers"`
+	Producers    int            `toml:"producers"`
+	Beside       int            `toml:"beside"`
+	Cores        int            `toml:"cores"`
 	Rate         float64        `toml:"rate"`
 	Before       []string       `toml:"before"`
 	Sweep        *sweepRow      `toml:"sweep"`
@@ -198,7 +211,7 @@ func parse(name string, text []byte) (file, error) {
 		bad("warm_up = %d at the top lowers the warm-up of the scenarios in include; for a system it belongs in its [[system]] table", *f.WarmUp)
 	}
 	if len(f.Include) > 0 {
-		if f.Work != "" || len(f.Systems) > 0 || f.BacklogOf != "" || f.Limit != "" || f.Queue != "" || f.PayloadBytes != 0 ||
+		if f.Work != "" || len(f.Systems) > 0 || f.BacklogOf != "" || f.Limit != "" || f.Link != "" || f.Queue != "" || f.PayloadBytes != 0 ||
 			f.Chart != "" || f.Axis != nil || len(f.Shows) > 0 || f.Seconds != 0 {
 			bad("include stands for whole scenarios: work, payload_bytes, queue, limit, backlog_of and [[system]] belong in those")
 		}
@@ -229,6 +242,9 @@ func (f *file) check(name string) []error {
 	}
 	if f.Limit == "" {
 		bad("limit is wanted: what the hardware allows, with its arithmetic")
+	}
+	if f.Link != "" && f.Link != resultfile.LinkUnshaped {
+		bad("link = %q: %q is possible, and without the key it is the testbed's own", f.Link, resultfile.LinkUnshaped)
 	}
 	switch work := resultfile.Work(f.Work); work {
 	case resultfile.Consume:
@@ -310,7 +326,7 @@ func (row *systemRow) check(work resultfile.Work) []error {
 func (f *file) scenario() Scenario {
 	s := Scenario{
 		Name: f.Name, Title: f.Title, Purpose: f.Purpose, Work: resultfile.Work(f.Work),
-		PayloadBytes: f.PayloadBytes, Queue: f.Queue, Limit: f.Limit, BacklogOf: f.BacklogOf,
+		PayloadBytes: f.PayloadBytes, Queue: f.Queue, Limit: f.Limit, Unshaped: f.Link != "", BacklogOf: f.BacklogOf,
 		Chart: resultfile.Chart(f.Chart), Axis: f.axis(), Shows: f.Shows, BaseMessages: f.baseMessages(),
 	}
 	for _, row := range f.Systems {
@@ -324,6 +340,7 @@ func (f *file) scenario() Scenario {
 			Series: row.Series, X: row.X, View: row.View,
 			PayloadBytes: row.PayloadBytes, Messages: row.Messages, FillMessages: row.FillMessages, FillOptions: fill,
 			Consumers: max(row.Consumers, 1), Rate: row.Rate, Before: row.Before,
+			Producers: max(row.Producers, 1), Beside: row.Beside, Cores: row.Cores,
 		})
 	}
 	return s
@@ -408,7 +425,16 @@ func (s Scenario) Result() resultfile.Scenario {
 			Role: sys.Role, Capped: sys.Capped, Series: sys.Series, X: sys.X, View: sys.View,
 			PayloadBytes: sys.PayloadBytes, Messages: sys.Messages, FillMessages: sys.FillMessages,
 			Consumers: sys.Consumers, Rate: sys.Rate, Before: sys.Before,
+			Producers: several(sys.Producers), Beside: sys.Beside, Cores: sys.Cores,
 		})
 	}
 	return r
+}
+
+// several is a number of producers as a result has it: one goes without saying.
+func several(n int) int {
+	if n <= 1 {
+		return 0
+	}
+	return n
 }

@@ -160,6 +160,29 @@ func (sel *Selection) keep(wanted []string) error {
 	return nil
 }
 
+// WithinCores leaves out the systems whose broker is to have more cores than
+// there are on its host, each with a note, and the scenarios of which none is
+// left. What the selection was made of is not changed.
+func (sel Selection) WithinCores(have int) Selection {
+	sel.Notes = slices.Clone(sel.Notes)
+	var kept []Scenario
+	for _, s := range sel.Scenarios {
+		var systems []System
+		for _, sys := range s.Systems {
+			if sys.Cores > have {
+				sel.Notes = append(sel.Notes, fmt.Sprintf("%s: %s is left out: the broker may use %d cores", s.Name, sys.ID, have))
+				continue
+			}
+			systems = append(systems, sys)
+		}
+		if s.Systems = systems; len(systems) > 0 {
+			kept = append(kept, s)
+		}
+	}
+	sel.Scenarios = kept
+	return sel
+}
+
 // named returns the IDs that a name given by the user stands for.
 func (s Scenario) named(name string) []string {
 	if _, ok := s.System(name); ok {

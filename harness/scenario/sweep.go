@@ -30,6 +30,8 @@ var sweepKeys = map[string]func(*systemRow, int64){
 	"fill_messages": func(r *systemRow, v int64) { r.FillMessages = v },
 	"fill_bytes":    func(r *systemRow, v int64) { r.FillBytes = v },
 	"consumers":     func(r *systemRow, v int64) { r.Consumers = int(v) },
+	"producers":     func(r *systemRow, v int64) { r.Producers = int(v) },
+	"cores":         func(r *systemRow, v int64) { r.Cores = int(v) },
 	"rate":          func(r *systemRow, v int64) { r.Rate = float64(v) },
 }
 
@@ -206,6 +208,15 @@ func (row *systemRow) checkAmounts(f *file) []error {
 	if row.Consumers > 1 && (f.BacklogOf != "" || work != resultfile.Consume && work != resultfile.Rebalance) {
 		bad("consumers = %d: several consume a backlog that is made for them, or are a group that rebalances, nothing else", row.Consumers)
 	}
+	if row.Producers < 0 || row.Producers > maxProducers || row.Producers > 1 && work != resultfile.Produce {
+		bad("producers = %d: from 1 to %d is wanted, and several belong to work = %q", row.Producers, maxProducers, resultfile.Produce)
+	}
+	if row.Beside < 0 || row.Beside > maxConsumers || row.Beside > 0 && (work != resultfile.Produce || row.FillMessages == 0) {
+		bad("beside = %d: up to %d consumers of what fill_messages stores belong to work = %q", row.Beside, maxConsumers, resultfile.Produce)
+	}
+	if row.Cores < 0 || row.Cores > maxCores {
+		bad("cores = %d: up to %d are possible; without the key it is what the testbed file says", row.Cores, maxCores)
+	}
 	if work == resultfile.Rebalance && row.Consumers < 2 {
 		bad("consumers = %d: a group of at least 2 is wanted, which come and go", row.Consumers)
 	}
@@ -232,8 +243,13 @@ func (row *systemRow) checkAmounts(f *file) []error {
 	return errs
 }
 
-// maxConsumers bounds the consumers of one client process.
-const maxConsumers = 1000
+// maxConsumers and maxProducers bound those of one client process, and maxCores
+// what a broker can be asked to be held to.
+const (
+	maxConsumers = 1000
+	maxProducers = 1000
+	maxCores     = 4096
+)
 
 // MessagesOf is how many messages an attempt of a system sends or consumes.
 func (sel Selection) MessagesOf(s Scenario, sys System) int64 {

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -135,5 +136,66 @@ func TestChartsAreChecked(t *testing.T) {
 	sel, _ := selected(t, sweepHead+"shows = [\"message rate\"]\n"+sweepSystem)
 	if r := sel.Scenarios[0].Result(); r.Chart != resultfile.Sweep || r.Axis == nil || r.Axis.Label != "messages a request" || !r.Axis.Log || len(r.Shows) != 1 {
 		t.Errorf("the result's scenario: %+v", r)
+	}
+}
+
+// What a scenario can say of producers, of consumers beside them, of the broker's
+// cores and of the link, and what it cannot.
+func TestTogetherAndLinkKeys(t *testing.T) {
+	const head = "name = \"s\"\ntitle = \"t\"\npurpose = \"p\"\nwork = %q\nlimit = \"l\"\n%s\n[[system]]\nid = \"x\"\nlabel = \"X %%s\"\ndriver = \"d\"\nexpected_rate = 1\nstored_bytes = 1\n%s\n"
+	load := func(work, top, system string) (file, error) {
+		return parse("s.toml", fmt.Appendf(nil, head, work, top, system))
+	}
+	f, err := load("produce", "link = \"unshaped\"", "producers = 4\nfill_messages = 10\nbeside = 3\nsweep = { key = \"cores\", values = [1, 2, 8] }")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := f.scenario()
+	if !s.Unshaped || len(s.Systems) != 3 {
+		t.Fatalf("%+v", s)
+	}
+	if y := s.Systems[1]; y.ID != "x-2" || y.Cores != 2 || y.X != 2 || y.Producers != 4 || y.Beside != 3 {
+		t.Errorf("%+v", y)
+	}
+	if y := s.Result().Systems[2]; y.Cores != 8 || y.Producers != 4 || y.Beside != 3 {
+		t.Errorf("%+v", y)
+	}
+	f, err = load("produce", "", "sweep = { key = \"producers\", values = [1, 200] }")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := f.scenario(); s.Unshaped || s.Systems[0].Producers != 1 || s.Systems[1].Producers != 200 || s.Result().Systems[0].Producers != 0 {
+		t.Errorf("%+v", s)
+	}
+	for want, text := range map[string][3]string{
+		"link = \"fast\"":  {"produce", "link = \"fast\"", ""},
+		"producers = 2":    {"consume", "", "producers = 2"},
+		"producers = 2000": {"produce", "", "producers = 2000"},
+		"beside = 1":       {"produce", "", "beside = 1"},
+		"beside = 2":       {"consume", "", "beside = 2\nfill_messages = 5"},
+		"cores = -1":       {"produce", "", "cores = -1"},
+	} {
+		if _, err := load(text[0], text[1], text[2]); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
+}
+
+// Systems that want more cores than there are, are left out with a note; what the
+// selection was made of stays as it was.
+func TestWithinCores(t *testing.T) {
+	sel := Selection{Notes: []string{"before"}, Scenarios: []Scenario{
+		{Name: "a", Systems: []System{{ID: "one", Cores: 1}, {ID: "four", Cores: 4}, {ID: "any"}}},
+		{Name: "b", Systems: []System{{ID: "eight", Cores: 8}}},
+	}}
+	got := sel.WithinCores(2)
+	if len(got.Scenarios) != 1 || len(got.Scenarios[0].Systems) != 2 || got.Scenarios[0].Systems[1].ID != "any" {
+		t.Errorf("%+v", got.Scenarios)
+	}
+	if len(got.Notes) != 3 || !strings.Contains(got.Notes[1], "four") || !strings.Contains(got.Notes[2], "eight") {
+		t.Errorf("%q", got.Notes)
+	}
+	if len(sel.Scenarios) != 2 || len(sel.Scenarios[0].Systems) != 3 || len(sel.Notes) != 1 {
+		t.Errorf("%+v", sel)
 	}
 }

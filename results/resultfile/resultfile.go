@@ -83,6 +83,10 @@ type Testbed struct {
 	LinkGoodputMbps        float64 `json:"link_goodput_mbps"`
 	LinkReverseGoodputMbps float64 `json:"link_reverse_goodput_mbps"`
 	LinkNote               string  `json:"link_note"` // how the link is made and held to its rate
+	// The same of the link while it was held to no rate, for scenarios that ask
+	// for that; 0: not measured.
+	UnshapedGoodputMbps        float64 `json:"unshaped_goodput_mbps,omitempty"`
+	UnshapedReverseGoodputMbps float64 `json:"unshaped_reverse_goodput_mbps,omitempty"`
 	// RAID10 says that the broker's data lay on a RAID 10 that was made for the
 	// run, of six files on one disk.
 	RAID10 bool `json:"raid10,omitempty"`
@@ -173,6 +177,9 @@ type Scenario struct {
 	Work         Work   `json:"work"`
 	PayloadBytes int    `json:"payload_bytes"`
 	Limit        string `json:"limit"` // the expected limit, with its arithmetic
+	// Link is LinkUnshaped or LinkAsItIs where the scenario asks for a link
+	// without a rate; empty: the testbed's own.
+	Link string `json:"link,omitempty"`
 	// Chart is how the figure shows it; empty: OverData.
 	Chart Chart `json:"chart,omitempty"`
 	Axis  *Axis `json:"axis,omitempty"` // of a Sweep
@@ -181,6 +188,15 @@ type Scenario struct {
 	Shows   []string `json:"shows,omitempty"`
 	Systems []System `json:"systems"`
 }
+
+// What a link was that was to have no rate.
+const (
+	// LinkUnshaped is an emulated link whose rate was taken off for the attempts
+	// of the scenario.
+	LinkUnshaped = "unshaped"
+	// LinkAsItIs is a real link, or none: nothing was taken off.
+	LinkAsItIs = "as it is"
+)
 
 // System is one line of a figure: a driver with options.
 type System struct {
@@ -208,6 +224,9 @@ type System struct {
 	Messages     int64     `json:"messages,omitempty"`      // for an attempt
 	FillMessages int64     `json:"fill_messages,omitempty"` // stored before the measuring begins
 	Consumers    int       `json:"consumers,omitempty"`     // at once
+	Producers    int       `json:"producers,omitempty"`     // at once; 0: one
+	Beside       int       `json:"beside,omitempty"`        // consumers that receive while it is produced
+	Cores        int       `json:"cores,omitempty"`         // of the broker; 0: those of the run
 	Rate         float64   `json:"rate,omitempty"`          // planned, messages a second
 	Before       []string  `json:"before,omitempty"`        // done to the broker before it is measured
 	Settings     []Setting `json:"settings"`

@@ -24,6 +24,15 @@ func amounts(sel scenario.Selection, s scenario.Scenario, sys scenario.System) s
 	if sys.Consumers > 1 && s.Work == resultfile.Consume {
 		said = append(said, fmt.Sprintf("%d consumers, each of all messages", sys.Consumers))
 	}
+	if sys.Producers > 1 {
+		said = append(said, fmt.Sprintf("%d producers, which share them", sys.Producers))
+	}
+	if sys.Beside > 0 {
+		said = append(said, counted(int64(sys.Beside), "consumer")+" meanwhile, of what was stored before")
+	}
+	if sys.Cores > 0 {
+		said = append(said, "a broker of "+counted(int64(sys.Cores), "core"))
+	}
 	if len(sys.Before) > 0 {
 		said = append(said, "before it "+strings.Join(sys.Before, ", "))
 	}

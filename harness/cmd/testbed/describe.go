@@ -11,6 +11,7 @@ import (
 
 	"kafkalab/harness/driver"
 	"kafkalab/harness/env"
+	"kafkalab/harness/host"
 	"kafkalab/harness/runner"
 	"kafkalab/harness/scenario"
 	"kafkalab/results/resultfile"
@@ -39,6 +40,7 @@ func describeRun(ctx context.Context, tb scenario.Testbed, plan runner.Plan, loo
 	}
 	for _, s := range sel.Scenarios {
 		described := s.Result()
+		described.Link = linkOf(tb, s)
 		for i, sys := range s.Systems {
 			inSize(&described.Systems[i], sel, s, sys)
 			if described.Systems[i].Settings, err = settings(ctx, plan, sys); err != nil {
@@ -48,6 +50,18 @@ func describeRun(ctx context.Context, tb scenario.Testbed, plan runner.Plan, loo
 		run.Scenarios = append(run.Scenarios, described)
 	}
 	return run, nil
+}
+
+// linkOf is what the link is for a scenario that asks for one without a rate; ""
+// for one that does not.
+func linkOf(tb scenario.Testbed, s scenario.Scenario) string {
+	switch {
+	case !s.Unshaped:
+		return ""
+	case tb.Kind == host.Namespace:
+		return resultfile.LinkUnshaped
+	}
+	return resultfile.LinkAsItIs
 }
 
 // inSize brings what a system sends and is filled with to the size of the run.

@@ -28,6 +28,14 @@ func limitBrokers(ctx context.Context, tb scenario.Testbed, plan *runner.Plan, s
 	}
 	fmt.Fprintf(std.Err, "Each broker: %s (%s)\n", limitsText(&held), held.Note)
 	plan.Limits = limits
+	told := len(plan.Selection.Notes)
+	plan.Selection = plan.Selection.WithinCores(host.CountCores(held.Cores))
+	for _, note := range plan.Selection.Notes[told:] {
+		fmt.Fprintln(std.Err, note)
+	}
+	if len(plan.Selection.Scenarios) == 0 {
+		return nil, fmt.Errorf("nothing is left to be measured: the broker may use the cores %s alone", held.Cores)
+	}
 	return &held, nil
 }
 

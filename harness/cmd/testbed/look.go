@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -34,6 +35,9 @@ func lookAtTestbed(ctx context.Context, tb scenario.Testbed, plan runner.Plan, l
 		return err
 	}
 	if err := measureGoodput(ctx, tb, plan, look, &run.Testbed, std); err != nil {
+		return err
+	}
+	if err := measureUnshaped(ctx, plan, look, &run.Testbed, std); err != nil {
 		return err
 	}
 	if err := measureClocks(ctx, plan, look/2, &run.Testbed, std); err != nil {
@@ -70,22 +74,49 @@ func describeDisk(ctx context.Context, broker host.Host, each time.Duration, int
 // refuses a link that is not what it should be; here that is a warning, since
 // the run measures the physical limit by itself and is held against that.
 func measureGoodput(ctx context.Context, tb scenario.Testbed, plan runner.Plan, look time.Duration, into *resultfile.Testbed, std stdio) error {
+	warn := func(mbps float64) string {
+		if want := link.GoodputMbps(tb.Link.RateMbps); want > 0 && math.Abs(mbps-want) > want/20 {
+			return fmt.Sprintf(": a quiet link gives %.0f, so the machine is busy or the link is not what it should be, and the figures will show it", want)
+		}
+		return ""
+	}
+	var err error
+	into.LinkGoodputMbps, into.LinkReverseGoodputMbps, err = bothWays(ctx, plan, look, warn, std)
+	return err
+}
+
+// bothWays measures and tells what TCP gets of the link forth and back; say adds
+// to a line what there is to say of a number.
+func bothWays(ctx context.Context, plan runner.Plan, look time.Duration, say func(mbps float64) string, std stdio) (forth, back float64, err error) {
 	for _, way := range []struct {
 		from, to host.Host
 		mbps     *float64
-	}{{plan.Client, plan.Broker, &into.LinkGoodputMbps}, {plan.Broker, plan.Client, &into.LinkReverseGoodputMbps}} {
-		mbps, err := link.Goodput(ctx, way.from, way.to, look)
-		if err != nil {
-			return err
+	}{{plan.Client, plan.Broker, &forth}, {plan.Broker, plan.Client, &back}} {
+		if *way.mbps, err = link.Goodput(ctx, way.from, way.to, look); err != nil {
+			return forth, back, err
 		}
-		*way.mbps = mbps
-		warning := ""
-		if want := link.GoodputMbps(tb.Link.RateMbps); want > 0 && math.Abs(mbps-want) > want/20 {
-			warning = fmt.Sprintf(": a quiet link gives %.0f, so the machine is busy or the link is not what it should be, and the figures will show it", want)
-		}
-		fmt.Fprintf(std.Err, "Right before the run: TCP goodput from %s to %s: %.0f Mbit/s%s\n", way.from.Name(), way.to.Name(), mbps, warning)
+		fmt.Fprintf(std.Err, "Right before the run: TCP goodput from %s to %s: %.0f Mbit/s%s\n", way.from.Name(), way.to.Name(), *way.mbps, say(*way.mbps))
 	}
-	return nil
+	return forth, back, nil
+}
+
+// measureUnshaped measures the link without a rate, if one can be taken off and
+// a scenario asks for that.
+func measureUnshaped(ctx context.Context, plan runner.Plan, look time.Duration, into *resultfile.Testbed, std stdio) (err error) {
+	asked := slices.ContainsFunc(plan.Selection.Scenarios, func(s scenario.Scenario) bool { return s.Unshaped })
+	if !asked || plan.Unshape == nil {
+		return nil
+	}
+	defer func() {
+		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpWait)
+		defer cancel()
+		err = errors.Join(err, plan.Unshape(back, false))
+	}()
+	if err := plan.Unshape(ctx, true); err != nil {
+		return err
+	}
+	into.UnshapedGoodputMbps, into.UnshapedReverseGoodputMbps, err = bothWays(ctx, plan, look, func(float64) string { return " (not held to a rate)" }, std)
+	return err
 }
 
 // clockFact is the name of the broker host's fact that says how its clock

@@ -21,8 +21,17 @@ func (f *runFlags) conclude(dir string, std stdio) error {
 	if err := plots.ContractDifferences(std.Out, r); err != nil {
 		return err
 	}
+	goals, err := goalsOf(r)
+	if err != nil {
+		return err
+	}
+	for _, t := range goals {
+		if err := t.Text(std.Out); err != nil {
+			return err
+		}
+	}
 	if f.figures {
-		if _, err := plots.Draw(r, dir); err != nil {
+		if _, err := plots.Draw(r, dir, goals...); err != nil {
 			return err
 		}
 		fmt.Fprintf(std.Err, "\n%s Results, figures and tables: %s\n", tally(r.Run), dir)

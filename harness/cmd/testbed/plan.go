@@ -43,6 +43,9 @@ func tellPlan(plan runner.Plan, std stdio) error {
 		fmt.Fprintf(std.Err, "%s, systems in shuffled order: %s\n", s.Name, strings.Join(labels(s.Systems), "; "))
 	}
 	for _, s := range sel.Scenarios {
+		if s.Unshaped {
+			fmt.Fprintf(std.Err, "%s: the emulated link is held to no rate meanwhile; a real one is what it is\n", s.Name)
+		}
 		tellCaps(std.Err, sel, s)
 		for _, sys := range s.Systems {
 			if own := amounts(sel, s, sys); own != "" {

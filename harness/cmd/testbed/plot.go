@@ -69,7 +69,11 @@ func plotRun(dir, to string, std stdio) error {
 	if err != nil {
 		return err
 	}
-	written, err := plots.Draw(r, to)
+	goals, err := goalsOf(r)
+	if err != nil {
+		return err
+	}
+	written, err := plots.Draw(r, to, goals...)
 	return errors.Join(printLines(std, written), err)
 }
 

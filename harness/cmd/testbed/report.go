@@ -12,6 +12,8 @@ import (
 
 	"kafkalab/harness/scenario"
 	"kafkalab/paper"
+	"kafkalab/plots"
+	"kafkalab/results/resultfile"
 	"kafkalab/scenarios"
 )
 
@@ -102,6 +104,24 @@ func knownSystems() (map[string][]string, error) {
 		}
 	}
 	return known, nil
+}
+
+// goalsOf is the table of the goals that a run bears on; none where it bears on
+// none.
+func goalsOf(r *resultfile.Result) ([]plots.NamedTable, error) {
+	known, err := knownSystems()
+	if err != nil {
+		return nil, err
+	}
+	goals, err := paper.LoadGoals(known)
+	if err != nil {
+		return nil, err
+	}
+	judged := goals.Judge(r)
+	if len(judged) == 0 {
+		return nil, nil
+	}
+	return []plots.NamedTable{paper.GoalsTable(judged)}, nil
 }
 
 // judgeRun writes the report of one run into its folder, and says which of the

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"kafkalab/harness/host"
+	"kafkalab/harness/link"
 	"kafkalab/harness/runner"
 	"kafkalab/harness/scenario"
 	"kafkalab/plots"
@@ -211,6 +213,9 @@ func (f *runFlags) carryOut(ctx context.Context, tb scenario.Testbed, plan runne
 	}
 	defer func() { err = errors.Join(err, releaseThere()) }()
 	plan.Client, plan.Broker = client, broker
+	if plan.Unshape, err = switchLink(ctx, tb); err != nil {
+		return err
+	}
 	held, err := limitBrokers(ctx, tb, &plan, std)
 	if err != nil {
 		return err
@@ -228,6 +233,25 @@ func (f *runFlags) carryOut(ctx context.Context, tb scenario.Testbed, plan runne
 	}
 	defer func() { err = errors.Join(err, plan.Results.Close()) }()
 	return f.measure(ctx, plan, std)
+}
+
+// switchLink returns what takes the rate off an emulated link and puts it back;
+// nil where there is none to take off. It puts it back at once: a run that was
+// killed may have left the link without.
+func switchLink(ctx context.Context, tb scenario.Testbed) (func(context.Context, bool) error, error) {
+	if tb.Kind != host.Namespace {
+		return nil, nil
+	}
+	set := func(ctx context.Context, lifted bool) error {
+		if lifted {
+			return link.Lift(ctx, tb.Link, io.Discard) // a command for each attempt would hide the rest
+		}
+		return link.Hold(ctx, tb.Link, io.Discard)
+	}
+	if err := set(ctx, false); err != nil {
+		return nil, err
+	}
+	return set, nil
 }
 
 // measure runs the plan and shows what came out, also of a run that was
