@@ -67,7 +67,7 @@ func TestQuantities(t *testing.T) {
 		BrokerCPUSeconds: 0.002, StoreBytesBefore: 4096, StoreBytesAfter: 304_096, BrokerDiskWriteBytes: 500, BrokerResidentBytes: 20_000,
 	}
 	w, err := resultfile.Create(filepath.Join(t.TempDir(), "run"), resultfile.Run{
-		Testbed:   resultfile.Testbed{ClientHost: resultfile.Host{Name: "client"}, BrokerHost: resultfile.Host{Name: "broker"}, LinkGoodputMbps: 1, LinkReverseGoodputMbps: 8},
+		Testbed:   resultfile.Testbed{ClientHost: resultfile.Host{Name: "client"}, BrokerHost: resultfile.Host{Name: "broker", Facts: []resultfile.Fact{{Name: "sequential read", Value: "200 MB/s (direct I/O, 300 MB)"}}}, LinkGoodputMbps: 1, LinkReverseGoodputMbps: 8},
 		Scenarios: []resultfile.Scenario{s},
 	})
 	if err != nil {
@@ -93,7 +93,13 @@ func TestQuantities(t *testing.T) {
 			t.Errorf("%s: %v, want %v", q, got, want)
 		}
 	}
-	if want := 11 + len(measured); len(quantities) != want { // DataRate is the eleventh
+	for q, want := range map[Quantity]float64{WireRate: 460_000, OfDiskReads: 0.00209} {
+		if got := Values(r, "s", "x", q); len(got) != 1 || math.Abs(got[0]-want) > 1e-9*want {
+			t.Errorf("%s: %v, want %v", q, got, want)
+		}
+	}
+	// TestOfFirst has the last one.
+	if want := 14 + len(measured); len(quantities) != want { // DataRate is the eleventh
 		t.Errorf("%d quantities, %d tested: one is without a test", len(quantities), want)
 	}
 	if Values(r, "s", "y", MessageRate) != nil || Values(r, "t", "x", MessageRate) != nil || Quantity("x").Known() {

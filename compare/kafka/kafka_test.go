@@ -138,7 +138,11 @@ func TestPartitionsInTurns(t *testing.T) {
 	if err := consumer.Receive(short, func([]byte) error { return nil }); err == nil {
 		t.Error("more came than was sent")
 	}
-	states, err := c.(*conn).ask.Topics(t.Context(), "q")
+	ask, err := c.(*conn).askConn(t.Context()) // made anew: the last question was broken off
+	if err != nil {
+		t.Fatal(err)
+	}
+	states, err := ask.Topics(t.Context(), "q")
 	if err != nil || len(states) != partitions {
 		t.Fatalf("%d partitions, %v", len(states), err)
 	}
