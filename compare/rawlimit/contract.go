@@ -29,6 +29,9 @@ func (s *rawServer) Contract(ctx context.Context, m driver.Measurement) ([]resul
 	prefetch := resultfile.ContractRow{Row: driver.RowPrefetch, Value: "as far as TCP's window", Class: "none"}
 	if opts.fetchBytes > 0 {
 		prefetch.Value = fmt.Sprintf("fetches of %d bytes, the next one asked for ahead", opts.fetchBytes)
+		if opts.outstanding > 1 {
+			prefetch.Value = fmt.Sprintf("fetches of %d bytes, %d asked for at a time", opts.fetchBytes, opts.outstanding)
+		}
 		prefetch.Class = driver.PrefetchClass(int64(opts.fetchBytes))
 	}
 	rows := []resultfile.ContractRow{
