@@ -226,6 +226,22 @@ func TestScenariosTakeMinutes(t *testing.T) {
 	}
 }
 
+// All goals can be measured in one run.
+func TestCeilingsAndScaleInOneRun(t *testing.T) {
+	sel, err := library().Select([]string{"ceilings", "ceilings-large", "scale"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(sel.Scenarios) != 12 || sel.Repeat < 6 {
+		t.Errorf("%d scenarios, %d repetitions", len(sel.Scenarios), sel.Repeat)
+	}
+	for _, s := range sel.Scenarios {
+		if onWire := strings.HasPrefix(s.Name, "ceilings-wire"); s.Unshaped == onWire {
+			t.Errorf("%s: without a rate: %v", s.Name, s.Unshaped)
+		}
+	}
+}
+
 func TestSmokeAllHasEveryScenario(t *testing.T) {
 	sel, err := library().Select([]string{"smoke-all"}, nil)
 	if err != nil {
