@@ -63,7 +63,7 @@ func commands() []command {
 	return []command{
 		brokerCommand(), zookeeperCommand(), produceCommand(), consumeCommand(), offsetsCommand(), topicsCommand(), groupsCommand(), logCommand(), perfCommand(),
 		schemaRegistryCommand(),
-		etlCommand(),
+		etlCommand(), auditCommand(),
 	}
 }
 

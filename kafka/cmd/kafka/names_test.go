@@ -20,6 +20,7 @@ func TestB17NamesHaveOneRule(t *testing.T) {
 		"topics create":   {"topics", "create", "--broker-list", b.HostPort(), "--", "NAME"},
 		"topics describe": {"topics", "describe", "--broker-list", b.HostPort(), "--", "NAME"},
 		"topics delete":   {"topics", "delete", "--broker-list", b.HostPort(), "--", "NAME"},
+		"audit watch":     {"audit", "watch", "--tier", "t", "--state", "s", "--zk-connect", "127.0.0.1:1", "--topic", "NAME"},
 		"perf produce":    {"perf", "produce", "--broker-list", b.HostPort(), "--messages", "1", "--topic", "NAME"},
 		"perf consume":    {"perf", "consume", "--broker-list", b.HostPort(), "--topic", "NAME"},
 	}

@@ -54,7 +54,9 @@ With --avro-schema each line is a JSON value, and the message that it becomes ho
 the id of the schema and the value as Avro. The schema is registered first, for the
 subject of the topic. A value that does not fit the schema ends the command, once
 those before it are sent. Values are in Avro's JSON encoding; that of a union may
-stand alone.`
+stand alone.
+
+` + produceAuditAbout
 
 const produceExamples = `  echo hello | kafka produce --broker-list 127.0.0.1:9092 --topic t
   kafka produce --broker-list 127.0.0.1:9092 --topic clicks --acks flushed < access.log
@@ -62,6 +64,7 @@ const produceExamples = `  echo hello | kafka produce --broker-list 127.0.0.1:90
   kafka produce --zk-connect 127.0.0.1:2181 --topic clicks < access.log
   echo member42:hello | kafka produce --zk-connect 127.0.0.1:2181 --topic clicks --key-separator :
   echo '{"member": 42}' | kafka produce --zk-connect 127.0.0.1:2181 --topic views --avro-schema view.avsc --schema-registry http://127.0.0.1:8081
+  kafka produce --zk-connect 127.0.0.1:2181 --topic clicks --audit --acks flushed < access.log
 `
 
 // produceOptions are the flags of produce.
@@ -74,6 +77,7 @@ type produceOptions struct {
 	maxSize                     *byteSize
 	zk                          zkOptions
 	cfg                         producer.Config
+	audit                       auditFlags
 	connect                     *connector
 	avro                        avroInput
 }
@@ -94,6 +98,7 @@ func runProduce(ctx context.Context, args []string, std stdio) error {
 	connectTimeout := fs.connectFlag()
 	o.maxSize = fs.sizeFlag("max-message-size", producer.DefaultMaxMessageBytes, "longest line, without its end; with --compression: largest compressed message")
 	o.avro.flags(fs)
+	o.audit.add(fs)
 	fs.require("topic")
 	if err := fs.parse(args, 0, 0); err != nil {
 		return err
@@ -107,6 +112,12 @@ func runProduce(ctx context.Context, args []string, std stdio) error {
 	o.zk.servers, o.zk.connect, o.keyed = *zk, *connectTimeout, fs.Changed("key-separator")
 	if err := o.check(); err != nil {
 		return err
+	}
+	if err := o.audit.check(fs, o.topic); err != nil {
+		return err
+	}
+	if o.longestLine() < 1 {
+		return usagef("--max-message-size %s: an envelope alone has %d bytes", o.maxSize, o.audit.overhead())
 	}
 	var err error
 	if o.connect, err = newConnector(*connectTimeout, std.Err); err != nil {
@@ -158,7 +169,7 @@ func (o *produceOptions) longestLine() int {
 	if o.cfg.Codec != message.CodecNone {
 		longest = max(longest, maxCompressedLine)
 	}
-	return longest
+	return longest - o.audit.overhead()
 }
 
 // toBroker publishes to one of the brokers of the list.
@@ -182,6 +193,9 @@ func (o *produceOptions) toBroker(ctx context.Context, std stdio) (err error) {
 	if o.partition < 0 && o.cfg.Acks != producer.AcksNone {
 		n := commonPartitions(ctx, o.cfg.Brokers, o.topic, std.Err)
 		pick = func() int32 { return rand.Int32N(n) }
+	}
+	if o.audit.on {
+		return o.auditedToBroker(ctx, std, p, pick)
 	}
 	send := func(lines [][]byte) (int, error) {
 		n, err := o.avro.sendEncoded(lines, func(payloads [][]byte) error { return p.Send(ctx, o.topic, pick(), payloads...) })

@@ -27,6 +27,13 @@ func (o *produceOptions) toCluster(ctx context.Context, std stdio) error {
 	if err != nil {
 		return err
 	}
+	if o.audit.on {
+		events, err := producer.OpenCluster(ctx, producer.ClusterConfig{Config: o.eventsConfig(), Registry: reg})
+		if err != nil {
+			return errors.Join(err, c.Close(ctx))
+		}
+		return o.auditedToCluster(ctx, std, c, events)
+	}
 	send := func(lines [][]byte) (int, error) {
 		return o.avro.sendEncoded(lines, func(payloads [][]byte) error { return c.Send(ctx, o.topic, nil, payloads...) })
 	}

@@ -1,0 +1,91 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Loaded is a file of messages that a load has published, whole and for good.
+type Loaded struct {
+	Name  string // of the file, by which it is known as counted
+	Topic string
+	// Read gives each payload of the file, in order; it is valid until f returns. An
+	// error of f ends it.
+	Read func(f func(payload []byte) error) error
+}
+
+// CountLoaded counts the messages of files as one tier, and keeps the counts with the
+// names of the files that are done with: those are passed over when it is called again
+// with the same state. A file counts whole or not at all. Files of topics that are not
+// counted are passed over too, but for monitoring events, which are those of
+// eventTopic, if that is not empty.
+//
+// through is the time up to which the load has got everything that was visible, at the
+// latest the time at which the files were listed: windows that end after it stay open.
+func CountLoaded(ctx context.Context, cfg CheckerConfig, files []Loaded, eventTopic string, through time.Time) (err error) {
+	c, err := openChecker(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	header := c.cfg.Header
+	if header == nil {
+		header = plainReader()
+	}
+	done := map[string]bool{}
+	for _, name := range c.state.Files {
+		done[name] = true
+	}
+	for _, f := range files {
+		isEvent := eventTopic != "" && f.Topic == eventTopic
+		if done[f.Name] || !isEvent && !slices.Contains(c.cfg.Topics, f.Topic) {
+			continue
+		}
+		if err := c.countFile(ctx, f, isEvent, header); err != nil {
+			// What was counted of this file stays in memory, and is not written.
+			return fmt.Errorf("audit: count %s: %w", f.Name, err)
+		}
+		c.state.Files = append(c.state.Files, f.Name)
+		done[f.Name] = true
+		c.moved = true
+	}
+	slices.Sort(c.state.Files)
+	c.caughtUp(through)
+	return c.save()
+}
+
+// countFile counts the messages of a file.
+func (c *checker) countFile(ctx context.Context, f Loaded, isEvent bool, header HeaderReader) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.cfg.Clock.Now().UnixMilli()
+	err := f.Read(func(payload []byte) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if isEvent {
+			e, err := ParseEvent(payload)
+			c.tally.event(e, err, now)
+			return nil
+		}
+		h, err := header(ctx, payload)
+		var temporary interface{ Temporary() bool }
+		switch {
+		case err == nil:
+			c.tally.message(f.Topic, h, now)
+		case ctx.Err() != nil, errors.As(err, &temporary) && temporary.Temporary():
+			return err
+		default:
+			c.tally.problem(f.Topic, err)
+		}
+		return nil
+	})
+	if problems := c.tally.problems(); problems != c.told {
+		c.tell(partitionKey{topic: f.Topic})
+		c.told = problems
+	}
+	return err
+}

@@ -1,0 +1,199 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"kafkalab/kafka/client"
+)
+
+const (
+	// endsInterval is how often it is looked how far the logs reach.
+	endsInterval = 500 * time.Millisecond
+	// endsTimeout bounds one look.
+	endsTimeout = 10 * time.Second
+	// absentLimit is how long a partition that was counted may be registered nowhere
+	// until it is taken as gone for good. Before that its broker may come back with
+	// messages that nobody has seen.
+	absentLimit = 10 * time.Minute
+)
+
+// lags are what is known of the ends of the logs.
+type lags struct {
+	mu     sync.Mutex
+	bytes  map[partitionKey]int64 // visible and not counted, at the last look
+	absent map[partitionKey]time.Time
+	err    error // of the last look
+}
+
+// watchEnds finds out when everything was counted that the tier held at a time: it asks
+// each broker for the watermarks of its partitions, and compares the positions with
+// them until they are there.
+func (w *Watcher) watchEnds() {
+	conns := map[int32]*client.Conn{}
+	defer func() {
+		for _, c := range conns {
+			_ = c.Close() // nothing is under way on it
+		}
+	}()
+	var ends map[partitionKey]int64
+	var asked time.Time
+	for {
+		if ends == nil {
+			at := w.cfg.Clock.Now()
+			ctx, cancel := context.WithTimeout(w.life, endsTimeout)
+			found, err := w.ends(ctx, conns)
+			cancel()
+			w.lags.mu.Lock()
+			w.lags.err = err
+			w.lags.mu.Unlock()
+			if err == nil {
+				ends, asked = found, at
+			} else if w.life.Err() == nil {
+				w.cfg.Logger.Debug("how far the logs reach is not known", "error", err)
+			}
+		}
+		if ends != nil && w.reached(ends) {
+			w.checker.caughtUp(asked)
+			ends = nil
+		}
+		select {
+		case <-time.After(endsInterval):
+		case <-w.life.Done():
+			return
+		}
+		if ends != nil && w.cfg.Clock.Now().Sub(asked) > endsTimeout {
+			ends = nil // a partition may be gone: look again
+		}
+	}
+}
+
+// reached says whether all is counted up to some ends, and notes what is not.
+func (w *Watcher) reached(ends map[partitionKey]int64) bool {
+	lag := map[partitionKey]int64{}
+	all := true
+	w.checker.mu.Lock()
+	for key, end := range ends {
+		next := int64(0)
+		if p := w.checker.positions[key]; p != nil {
+			next = p.Next
+		}
+		lag[key] = max(end-next, 0)
+		all = all && lag[key] == 0
+	}
+	w.checker.mu.Unlock()
+	w.lags.mu.Lock()
+	w.lags.bytes = lag
+	w.lags.mu.Unlock()
+	return all
+}
+
+// ends asks for the watermark of every partition. An empty log counts as reaching to 0.
+func (w *Watcher) ends(ctx context.Context, conns map[int32]*client.Conn) (map[partitionKey]int64, error) {
+	brokers, err := w.cfg.Registry.Brokers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	addrs := map[int32]string{}
+	for _, b := range brokers {
+		addrs[b.ID] = b.Addr()
+	}
+	wanted := map[int32][]string{} // topics by broker
+	registered := map[partitionKey]bool{}
+	for _, topic := range w.topics() {
+		partitions, err := w.cfg.Registry.Partitions(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range partitions {
+			registered[partitionKey{topic, p.Broker, p.Partition}] = true
+			if topics := wanted[p.Broker]; len(topics) == 0 || topics[len(topics)-1] != topic {
+				wanted[p.Broker] = append(topics, topic)
+			}
+		}
+	}
+	if err := w.awaitAbsent(registered); err != nil {
+		return nil, err
+	}
+	ends := map[partitionKey]int64{}
+	for id, topics := range wanted {
+		if addrs[id] == "" {
+			return nil, fmt.Errorf("broker %d has topics and is not registered", id)
+		}
+		if err := w.askEnds(ctx, conns, id, addrs[id], topics, ends); err != nil {
+			return nil, fmt.Errorf("broker %d: %w", id, err)
+		}
+	}
+	for key := range registered {
+		if _, known := ends[key]; !known {
+			return nil, fmt.Errorf("the broker does not know partition %v", key)
+		}
+	}
+	return ends, nil
+}
+
+// askEnds asks one broker.
+func (w *Watcher) askEnds(ctx context.Context, conns map[int32]*client.Conn, id int32, addr string, topics []string, ends map[partitionKey]int64) error {
+	conn := conns[id]
+	if conn != nil && conn.Addr() != addr {
+		_ = conn.Close() // it leads to where the broker was before
+		conn = nil
+	}
+	if conn == nil {
+		var err error
+		if conn, err = client.Dial(ctx, addr, client.Config{}); err != nil {
+			delete(conns, id)
+			return err
+		}
+		conns[id] = conn
+	}
+	states, err := conn.Topics(ctx, topics...)
+	if err != nil {
+		delete(conns, id)
+		return errors.Join(err, conn.Close())
+	}
+	for _, s := range states {
+		end := s.Watermark
+		if end == s.First {
+			end = 0 // there is nothing to be counted
+		}
+		ends[partitionKey{s.Topic, id, s.Partition}] = end
+	}
+	return nil
+}
+
+// awaitAbsent returns an error while a partition that was counted is registered nowhere,
+// and has not been for longer than absentLimit.
+func (w *Watcher) awaitAbsent(registered map[partitionKey]bool) error {
+	now := w.cfg.Clock.Now()
+	w.checker.mu.Lock()
+	positions := map[partitionKey]bool{}
+	for key := range w.checker.positions {
+		positions[key] = true
+	}
+	w.checker.mu.Unlock()
+	w.lags.mu.Lock()
+	defer w.lags.mu.Unlock()
+	maps.DeleteFunc(w.lags.absent, func(key partitionKey, _ time.Time) bool { return registered[key] })
+	for key := range positions {
+		if registered[key] {
+			continue
+		}
+		since, known := w.lags.absent[key]
+		if !known {
+			if w.lags.absent == nil {
+				w.lags.absent = map[partitionKey]time.Time{}
+			}
+			since = now
+			w.lags.absent[key] = now
+		}
+		if now.Sub(since) < absentLimit {
+			return fmt.Errorf("partition %v was counted, and its broker is not registered since %v", key, since.Format(time.RFC3339))
+		}
+	}
+	return nil
+}
