@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -235,6 +236,9 @@ func (s *Server) startWeb(ctx context.Context) error {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /config", s.config)
+	// Where the processor time goes, while it goes: no profile is taken unasked.
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	s.web = &webServer{listener: l, ended: make(chan struct{}), http: http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 5 * time.Second,

@@ -43,7 +43,7 @@ type metrics struct {
 	failedProduce, fetchErrors prometheus.Counter
 	badFrames, storageErrors   prometheus.Counter
 	panics, acceptErrors       prometheus.Counter
-	conns                      prometheus.Gauge
+	conns, waiting             prometheus.Gauge
 	connsOpened, refusedConns  prometheus.Counter
 	timedOutConns              prometheus.Counter
 }
@@ -110,7 +110,8 @@ func newMetrics(s *Server) *metrics {
 	m.refusedConns = counter("connections_refused_total", "Connections closed at once because too many were open.")
 	m.timedOutConns = counter("connections_timed_out_total", "Connections closed because the peer stood still.")
 	m.conns = prometheus.NewGauge(prometheus.GaugeOpts{Name: "kafka_broker_connections", Help: "Connections open."})
-	m.registry.MustRegister(m.conns, &stateCollector{s}, &registrationCollector{s}, &durationCollector{m},
+	m.waiting = prometheus.NewGauge(prometheus.GaugeOpts{Name: "kafka_broker_waiting_fetches", Help: "WaitFetch requests that wait for something to become visible."})
+	m.registry.MustRegister(m.conns, m.waiting, &stateCollector{s}, &registrationCollector{s}, &durationCollector{m},
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(runtimeMetrics...)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

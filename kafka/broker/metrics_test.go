@@ -251,3 +251,14 @@ func TestHealth(t *testing.T) {
 		t.Errorf("status %d, %q, want 503 and the name of the topic", status, body)
 	}
 }
+
+// TestProfiles: the metrics server gives Go's profiles when asked.
+func TestProfiles(t *testing.T) {
+	b := kafkatest.Start(t, withMetrics)
+	if status, body := get(t, b, "/debug/pprof/goroutine?debug=1"); status != 200 || !strings.Contains(body, "kafkalab/kafka/broker.(*Server).accept") {
+		t.Errorf("status %d: %s", status, body)
+	}
+	if status, body := get(t, b, "/debug/pprof/profile?seconds=1"); status != 200 || !strings.HasPrefix(body, "\x1f\x8b") {
+		t.Errorf("profile: status %d, %.100q", status, body)
+	}
+}

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kafkalab/kafka/storage"
 	"kafkalab/kafka/wire"
 )
 
@@ -85,9 +86,11 @@ func (c *conn) enough(minBytes int) bool {
 
 // watch is what a waiting connection listens to.
 type watch struct {
-	visible chan struct{} // something became visible in a log asked for
-	topics  chan struct{} // a log was made or deleted
-	stops   []func()
+	visible chan struct{}  // something became visible in a log asked for, or it was deleted
+	topics  chan struct{}  // a log was made or deleted
+	logs    []*storage.Log // that are watched, one for each entry; nil where none is there
+	stops   []func()       // of watching them
+	stop    func()         // of being told of topics; nil: that is not needed
 	poll    [1]unix.PollFd
 }
 
@@ -102,19 +105,18 @@ func (c *conn) awaitParts(minBytes int, limit time.Duration) {
 	defer timer.Stop()
 	gone, stopPeer := c.watchPeer()
 	defer stopPeer()
-	defer c.srv.topicWatchers.add(w.topics)()
-	defer c.unwatchLogs()
-	c.watchLogs()
+	c.srv.metrics.waiting.Inc()
+	defer c.srv.metrics.waiting.Dec()
+	defer c.unwatch()
 	for {
 		// Looking comes after watching, so that nothing is missed.
+		c.watchLogs()
 		if c.readParts(); c.enough(minBytes) {
 			return
 		}
 		select {
 		case <-w.visible:
-		case <-w.topics: // there may be another log to watch
-			c.unwatchLogs()
-			c.watchLogs()
+		case <-w.topics:
 		case <-timer.C:
 			return
 		case <-gone:
@@ -126,13 +128,49 @@ func (c *conn) awaitParts(minBytes int, limit time.Duration) {
 	}
 }
 
+// watchLogs sees to it that the logs asked for are watched. Of topics, which all who
+// wait would hear of, and all at once, a connection is told only while a log that it waits for
+// is not there.
 func (c *conn) watchLogs() {
 	w := &c.watch
-	for i := range c.fetches {
-		if log := c.srv.logs.Lookup(c.fetches[i].Topic, c.fetches[i].Partition); log != nil {
-			w.stops = append(w.stops, log.Watch(w.visible))
+	for c.watchChanged() {
+		c.unwatchLogs()
+		missing := false
+		for i := range c.fetches {
+			log := c.srv.logs.Lookup(c.fetches[i].Topic, c.fetches[i].Partition)
+			w.logs = append(w.logs, log)
+			missing = missing || gone(log)
+			if log != nil {
+				w.stops = append(w.stops, log.Watch(w.visible))
+			}
+		}
+		switch {
+		case missing && w.stop == nil:
+			w.stop = c.srv.topicWatchers.add(w.topics)
+		case !missing && w.stop != nil:
+			w.stop()
+			w.stop = nil
 		}
 	}
+}
+
+// gone reports whether there is no log, or one that was deleted, in whose place there
+// may be another.
+func gone(log *storage.Log) bool { return log == nil || log.State().Segments == 0 }
+
+// watchChanged reports whether not all is watched that should be.
+func (c *conn) watchChanged() bool {
+	w := &c.watch
+	if len(w.logs) != len(c.fetches) {
+		return true
+	}
+	for i, watched := range w.logs {
+		log := c.srv.logs.Lookup(c.fetches[i].Topic, c.fetches[i].Partition)
+		if log != watched || gone(log) && w.stop == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *conn) unwatchLogs() {
@@ -141,7 +179,16 @@ func (c *conn) unwatchLogs() {
 		stop()
 	}
 	clear(w.stops)
-	w.stops = w.stops[:0]
+	clear(w.logs)
+	w.stops, w.logs = w.stops[:0], w.logs[:0]
+}
+
+func (c *conn) unwatch() {
+	c.unwatchLogs()
+	if w := &c.watch; w.stop != nil {
+		w.stop()
+		w.stop = nil
+	}
 }
 
 // watchPeer closes gone when the peer closes its side of the connection, which

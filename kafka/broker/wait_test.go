@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
+
 	"kafkalab/kafka/wire"
 )
 
@@ -21,9 +23,11 @@ func from(topic string, offset int64) wire.FetchEntry {
 
 // waiting is how many connections wait.
 func (s *Server) waiting() int {
-	s.topicWatchers.mu.Lock()
-	defer s.topicWatchers.mu.Unlock()
-	return len(s.topicWatchers.chs)
+	var m dto.Metric
+	if err := s.metrics.waiting.Write(&m); err != nil {
+		return -1
+	}
+	return int(m.GetGauge().GetValue())
 }
 
 func (s *Server) untilWaiting(t testing.TB, n int) {
@@ -97,6 +101,42 @@ func TestWaitFetch(t *testing.T) {
 			waiter.send(wire.AppendFetch(nil, from("none", 0)))
 			waiter.want(0, nil)
 		})
+	}
+}
+
+// TestWaitFetchHearsOfNoOtherTopic: who waits for logs that are there is not woken
+// when others are made, and does not share a list with all others that wait; who
+// waits for one that is not there is, for as long.
+func TestWaitFetchHearsOfNoOtherTopic(t *testing.T) {
+	s := memoryBroker(t)
+	told := func() int {
+		s.topicWatchers.mu.Lock()
+		defer s.topicWatchers.mu.Unlock()
+		return len(s.topicWatchers.chs)
+	}
+	n := int64(len(ackedSet))
+	other := connect(t, s)
+	put := func(topic string) {
+		other.send(wire.AppendProduce(nil, topic, 0, ackedSet))
+		other.send(wire.AppendOffsets(nil, "none", 0, wire.TimeLatest, 1)) // a barrier
+		other.answer()
+	}
+	put("a")
+	waiter := connect(t, s)
+	waiter.send(waitFetch(int32(3*n), from("a", 0), from("b", 0)))
+	s.untilWaiting(t, 1)
+	until(t, "it is told of topics", func() bool { return told() == 1 })
+	put("b")
+	until(t, "it is told of topics no more", func() bool { return told() == 0 })
+	other.send(wire.AppendDeleteTopic(nil, "a"))
+	other.want(0, nil)
+	until(t, "it is told of topics again", func() bool { return told() == 1 })
+	put("a")
+	until(t, "it is told of topics no more", func() bool { return told() == 0 })
+	put("b")
+	waiter.want(0, parts(ackedSet, bytes.Repeat(ackedSet, 2)))
+	if told() != 0 || s.waiting() != 0 {
+		t.Errorf("%d are told of topics, %d wait", told(), s.waiting())
 	}
 }
 

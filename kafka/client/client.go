@@ -90,10 +90,13 @@ type Conn struct {
 	// while it does not.
 	clock time.Time
 
-	recv receiver // owned by the receiving goroutine
-	out  []byte   // a typed call's request; owned by the calling goroutine
-	in   []byte   // a typed call's answer; likewise
-	sets []wire.FetchResult
+	cancelWrite, cancelRead func() // endWrite and endRead, bound once
+
+	recv   receiver      // owned by the receiving goroutine
+	waited time.Duration // likewise; see Waited
+	out    []byte        // a typed call's request; owned by the calling goroutine
+	in     []byte        // a typed call's answer; likewise
+	sets   []wire.FetchResult
 }
 
 // Dial connects to the broker at addr, a host and port.
@@ -111,7 +114,22 @@ func Dial(ctx context.Context, addr string, cfg Config) (*Conn, error) {
 			return nil, errors.Join(fmt.Errorf("connect to broker %s: %w", addr, err), nc.Close())
 		}
 	}
-	return &Conn{nc: nc, addr: addr, cfg: cfg}, nil
+	c := &Conn{nc: nc, addr: addr, cfg: cfg}
+	c.cancelWrite, c.cancelRead = c.endWrite, c.endRead
+	return c, nil
+}
+
+// endWrite ends a write in progress, as its context has ended.
+func (c *Conn) endWrite() {
+	_ = c.nc.SetWriteDeadline(past) // it fails for a closed connection, whose write fails too
+}
+
+// endRead ends a Receive in progress, as its context has ended.
+func (c *Conn) endRead() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cancelled = true
+	_ = c.nc.SetReadDeadline(past)
 }
 
 // Addr returns the address that was dialed.

@@ -37,7 +37,7 @@ func (c *Conn) Send(ctx context.Context, frames []byte, answers ...Answer) (int,
 	if err := c.nc.SetWriteDeadline(deadline(ctx, c.cfg.RequestTimeout)); err != nil {
 		return 0, c.end(err)
 	}
-	stop := onCancel(ctx, func() { _ = c.nc.SetWriteDeadline(past) })
+	stop := onCancel(ctx, c.cancelWrite)
 	n, err := c.nc.Write(frames)
 	stop()
 	if err == nil {
@@ -96,12 +96,7 @@ func (c *Conn) Receive(ctx context.Context, dst []byte) (wire.Code, []byte, erro
 	if err := c.startClock(ctx); err != nil {
 		return 0, dst, err
 	}
-	stop := onCancel(ctx, func() {
-		c.mu.Lock()
-		c.cancelled = true
-		_ = c.nc.SetReadDeadline(past)
-		c.mu.Unlock()
-	})
+	stop := onCancel(ctx, c.cancelRead)
 	dst, err := c.readAnswer(dst)
 	stop()
 	c.mu.Lock()
@@ -151,11 +146,20 @@ func (c *Conn) startClock(ctx context.Context) error {
 // that a peer must send what it claims before it costs us anything.
 const readStep = 1 << 20
 
+// Waited returns how long the last Receive has waited for the first byte of its
+// answer: next to nothing if that had arrived before. It is for the receiving
+// goroutine.
+func (c *Conn) Waited() time.Duration { return c.waited }
+
 // readAnswer goes on reading the answer at the front of the queue.
 func (c *Conn) readAnswer(dst []byte) ([]byte, error) {
-	r := &c.recv
+	r, began := &c.recv, time.Now()
+	c.waited = 0
 	for r.have < len(r.head) {
 		n, err := c.nc.Read(r.head[r.have:])
+		if r.have == 0 {
+			c.waited = time.Since(began)
+		}
 		r.have += n
 		if err != nil {
 			return dst, c.readError(err)

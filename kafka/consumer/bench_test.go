@@ -2,6 +2,8 @@ package consumer_test
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"kafkalab/kafka/consumer"
 	"kafkalab/kafka/kafkatest"
 	"kafkalab/kafka/producer"
+	"kafkalab/kafka/storage"
 )
 
 // BenchmarkConsume reads a log of 200-byte messages from a broker in this
@@ -84,4 +87,57 @@ func BenchmarkConsume(b *testing.B) {
 	b.Run("next/200K", func(b *testing.B) { run(b, 200<<10, next) })
 	b.Run("chunk/200K", func(b *testing.B) { run(b, 200<<10, chunk) })
 	b.Run("chunk/1M", func(b *testing.B) { run(b, 1<<20, chunk) })
+}
+
+// BenchmarkEndToEnd sends messages of 200 bytes through a broker in this process and
+// receives them at the same time; an operation is one message, from the call of
+// Send to the return of Next.
+func BenchmarkEndToEnd(b *testing.B) {
+	for _, batch := range []int{1, 50} {
+		b.Run(fmt.Sprintf("batch %d", batch), func(b *testing.B) {
+			srv := kafkatest.Start(b, func(c *broker.Config) {
+				c.Storage.FlushMessages, c.Storage.Visible = 0, storage.VisibleAppended
+				c.Storage.SegmentBytes, c.Storage.RetentionBytes, c.Storage.CleanupInterval = 64<<20, 1<<30, time.Second
+			})
+			ctx := context.Background()
+			p, err := producer.New(ctx, producer.Config{Brokers: []string{srv.HostPort()}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			s, err := consumer.OpenPartition(ctx, consumer.PartitionConfig{Broker: srv.HostPort(), Topic: "t", Reset: consumer.ResetFail})
+			if err != nil {
+				b.Fatal(err)
+			}
+			payloads := make([][]byte, batch)
+			for i := range payloads {
+				payloads[i] = make([]byte, 200)
+			}
+			n := (b.N + batch - 1) / batch * batch
+			b.SetBytes(209)
+			b.ReportAllocs()
+			b.ResetTimer()
+			var sending sync.WaitGroup
+			sending.Go(func() {
+				for range n / batch {
+					if err := p.Send(ctx, "t", 0, payloads...); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+				if err := p.Close(ctx); err != nil {
+					b.Error(err)
+				}
+			})
+			for range n {
+				if _, err := s.Next(ctx); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.StopTimer()
+			sending.Wait()
+			if err := s.Close(); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
 }

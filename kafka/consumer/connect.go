@@ -175,6 +175,7 @@ func (s *Stream) disconnect() {
 	s.mu.Lock()
 	s.conn = nil
 	s.mu.Unlock()
+	s.giveBack() // a connection may be long in coming
 	s.asked = s.asked[:0]
 	s.next = s.end()
 	s.atEnd = true

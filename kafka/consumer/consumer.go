@@ -50,7 +50,7 @@ func ParseReset(name string) (Reset, error) {
 
 // Defaults of [PartitionConfig].
 const (
-	DefaultFetchBytes    = 200 << 10 // the paper's pull of about 200 KB
+	DefaultFetchBytes    = 200 << 10 // the paper's pull of about 200 KB; what adapts begins with it
 	DefaultMaxFetchBytes = 8 << 20
 	DefaultMaxWait       = 5 * time.Second
 
@@ -71,7 +71,11 @@ type PartitionConfig struct {
 	Start int64 // the offset of a message, [Earliest] or [Latest]
 	Reset Reset // when an offset is out of range
 
-	FetchBytes int // of one pull
+	// FetchBytes is how much one pull asks for. 0 leaves that to the stream: it begins
+	// with DefaultFetchBytes and goes on between MinAdaptedFetchBytes and
+	// MaxAdaptedFetchBytes as the rate wants. Two pulls may be on their way beside the
+	// one that the application holds; what has come of them lies in the socket.
+	FetchBytes int
 	// MaxFetchBytes is how large a message may be as it is stored, its 9 or 10
 	// bytes of header included: pulls grow up to it when a message does not fit.
 	MaxFetchBytes int
@@ -89,6 +93,13 @@ type PartitionConfig struct {
 	RequestTimeout time.Duration // 0: the client package's
 	Logger         *slog.Logger  // connections and resets, never messages; nil: nothing is logged
 	Hooks          Hooks
+
+	adaptive bool         // FetchBytes was left to the stream
+	memory   *fetchMemory // of the consumer that the stream belongs to, or nil
+	// large holds something while one of several streams has a message that is larger
+	// than its fetch may be; nil: there is but one stream.
+	large   chan struct{}
+	adaptBy func(fetchSize, answered) fetchSize
 }
 
 // Hooks tell an application what happens to its stream beside the messages, for
@@ -106,7 +117,13 @@ type Hooks struct {
 
 func (c PartitionConfig) withDefaults() (PartitionConfig, error) {
 	if c.FetchBytes == 0 {
-		c.FetchBytes = DefaultFetchBytes
+		c.adaptive, c.FetchBytes = true, DefaultFetchBytes
+		if c.MaxFetchBytes > 0 {
+			c.FetchBytes = min(c.FetchBytes, c.MaxFetchBytes)
+		}
+	}
+	if c.adaptBy == nil {
+		c.adaptBy = fetchSize.after
 	}
 	if c.MaxFetchBytes == 0 {
 		c.MaxFetchBytes = max(DefaultMaxFetchBytes, c.FetchBytes)

@@ -18,6 +18,18 @@
 // there is something (WaitFetch). A broker that does not know that request, as
 // those of Kafka 0.7, is asked twice a second instead.
 //
+// How much a pull asks for is [PartitionConfig.FetchBytes] where that is given (the
+// fetch.size of Kafka 0.7). Otherwise it begins with 200 KiB and follows the rate,
+// from 64 KiB to 4 MiB: a partition that gives a range within half a millisecond, or
+// is waited for at length, is asked for twice as much next, since what each request costs
+// counts there; one whose application takes long over a range, and one at the end of
+// its log, for half as much. What is consumed does not depend on it. The partitions
+// of a group share [GroupConfig.FetchMemoryBytes] for what is beyond 64 KiB each,
+// evenly where all want more. A message that is larger than a pull comes with one
+// that is as large as it, up to [PartitionConfig.MaxFetchBytes]; of several
+// partitions of one GroupStream that come to messages larger than their pulls may
+// be, one at a time is let in.
+//
 // # Offsets
 //
 // An offset is the position of a message's first byte in its partition's log.

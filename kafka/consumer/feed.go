@@ -56,12 +56,11 @@ type feed struct {
 	// All below is guarded by the stream's lock, but what it and the buffers point
 	// to: that belongs to the goroutine in Next while chunk is set or the feed is the
 	// stream's hand, and otherwise to the feed's goroutine.
-	it       message.Iterator
-	inflated []byte // what it decompresses into
-	chunk    bool   // it has, or may have, messages to hand out
-	drawn    bool   // it stands at a message that was not handed out, as there was no lease
-	err      *PartitionError
-	queued   bool // in the stream's queue
+	it     message.Iterator
+	chunk  bool // it has, or may have, messages to hand out
+	drawn  bool // it stands at a message that was not handed out, as there was no lease
+	err    *PartitionError
+	queued bool // in the stream's queue
 
 	position  int64 // consumed
 	revoked   bool
@@ -245,9 +244,14 @@ func (f *feed) next() bool {
 	}
 	// Behind compressed messages without any inside, before damage: of that the
 	// Stream is told by the iterator.
-	f.position, f.chunk = f.it.NextOffset(), false
-	f.signal()
+	f.handBack()
 	return false
+}
+
+// handBack gives the chunk back, which has been walked to its end. The lock is held.
+func (f *feed) handBack() {
+	f.position, f.chunk, f.it = f.it.NextOffset(), false, message.Iterator{}
+	f.signal()
 }
 
 // take gives the rest of the chunk as one that the application walks itself, and
@@ -255,8 +259,7 @@ func (f *feed) next() bool {
 // The lock is held.
 func (f *feed) take() (it message.Iterator, end int64, ok bool) {
 	if !f.drawn && (f.it.Err() != nil || len(f.it.Rest()) == 0) {
-		f.position, f.chunk = f.it.NextOffset(), false
-		f.signal()
+		f.handBack()
 		return message.Iterator{}, 0, false
 	}
 	it = f.it

@@ -58,3 +58,19 @@ func (s *GroupStream) Held() int {
 	defer s.mu.Unlock()
 	return len(s.held)
 }
+
+// AdaptBy lets something else than the rate choose the size of the next fetch.
+func (c *PartitionConfig) AdaptBy(choose func(size, most int) int) {
+	c.FetchBytes = 0
+	c.adaptBy = func(f fetchSize, _ answered) fetchSize {
+		f.now = choose(f.now, f.most)
+		return f
+	}
+}
+
+type FetchMemory = fetchMemory
+
+func NewFetchMemory(bytes int) *FetchMemory { return newFetchMemory(bytes) }
+
+// ShareMemory gives the stream a share of what several have together.
+func (c *PartitionConfig) ShareMemory(m *FetchMemory) { c.memory = m }

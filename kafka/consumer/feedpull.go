@@ -113,6 +113,7 @@ func (f *feed) open(ctx context.Context) error {
 	cfg := f.cfg.partition
 	cfg.Broker, cfg.Start = f.pull.addr, f.pull.start
 	cfg.Hooks = Hooks{Disconnected: f.away, Connected: f.back, Reset: f.reset}
+	cfg.large = f.to.large
 	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
 		s, err := OpenPartition(ctx, cfg)
 		if err == nil {
@@ -153,6 +154,7 @@ func (f *feed) closeStream() {
 	if s == nil {
 		return
 	}
+	s.giveBack()
 	if err := s.Close(); err != nil {
 		s.cfg.Logger.Debug("close of a partition", "broker", s.cfg.Broker, "error", err)
 	}
@@ -207,7 +209,7 @@ func (f *feed) offer(it message.Iterator) {
 	if f.revoked || f.seekTo >= 0 {
 		return
 	}
-	it.ReuseBuffer(&f.inflated)
+	it.ReuseBuffer(&f.to.inflated)
 	f.it, f.chunk, f.err = it, true, nil
 	f.to.enqueue(f)
 }

@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"time"
 
 	"kafkalab/kafka/client"
 	"kafkalab/kafka/message"
@@ -17,7 +18,8 @@ const fetchesAhead = 2
 type ask struct {
 	offset   int64
 	maxBytes int
-	wait     bool // a WaitFetch
+	wait     bool      // a WaitFetch
+	at       time.Time // when it was sent
 	// stale says that what it brings does not join: it was asked for before an
 	// answer came short, or before the stream was moved.
 	stale bool
@@ -54,15 +56,27 @@ func (e *misplacedError) Unwrap() error { return ErrTooLarge }
 func (s *Stream) fill(ctx context.Context) error {
 	if !s.receiving {
 		// The last chunk is done with: its rest is the beginning of the next.
-		s.buf = append(s.buf[:0], s.tail...)
-		s.tail = s.buf
 		s.receiving = true
+		s.it = message.Set(nil).Iterate(s.it.NextOffset()) // else it would keep the buffer
+		s.keepRoom()
+		s.giveBack()
 	}
+	err := s.receiveSome(ctx)
+	if err != nil {
+		s.giveBack() // the next call may be long in coming
+	}
+	return err
+}
+
+func (s *Stream) receiveSome(ctx context.Context) error {
 	for {
 		if s.need > s.cfg.MaxFetchBytes {
 			return s.tooLarge()
 		}
 		if err := s.prepare(ctx); err != nil {
+			return err
+		}
+		if err := s.admit(ctx); err != nil {
 			return err
 		}
 		if err := s.request(ctx); err != nil {
@@ -98,10 +112,14 @@ func (s *Stream) request(ctx context.Context) error {
 	if s.atEnd {
 		limit = 1
 	}
+	need := min(s.need, s.cfg.MaxFetchBytes)
+	if s.mustBeAdmitted() {
+		need = 0
+	}
 	for ; ahead < limit; ahead++ {
-		a := ask{offset: s.next, maxBytes: s.cfg.FetchBytes, wait: s.atEnd && !s.noWait}
+		a := ask{offset: s.next, maxBytes: s.fetch.now, wait: s.atEnd && !s.noWait, at: time.Now()}
 		// A message that is larger than a pull comes with one that is larger.
-		a.maxBytes = max(a.maxBytes, min(s.need, s.cfg.MaxFetchBytes)-int(s.next-s.base))
+		a.maxBytes = max(a.maxBytes, need-int(s.next-s.base))
 		entries := [...]wire.FetchEntry{{Topic: s.cfg.Topic, Partition: s.cfg.Partition, Offset: a.offset, MaxBytes: int32(a.maxBytes)}}
 		answer := client.Answer{MaxPayload: a.maxBytes}
 		if a.wait {
@@ -121,6 +139,7 @@ func (s *Stream) request(ctx context.Context) error {
 
 // receive takes one answer in, and reports whether there is a complete message.
 func (s *Stream) receive(ctx context.Context) (complete bool, err error) {
+	began := time.Now()
 	code, buf, err := s.conn.Receive(ctx, s.buf)
 	s.buf = buf
 	if err != nil {
@@ -148,10 +167,11 @@ func (s *Stream) receive(ctx context.Context) (complete bool, err error) {
 			return false, s.errorf("broker %s: %w: its answer does not parse: %w", s.cfg.Broker, client.ErrNotBroker, err)
 		}
 		code, payload = s.result[0].Code, s.result[0].Set
+		clear(s.result)
 	}
 	switch code {
 	case wire.CodeNone:
-		return s.take(a, payload)
+		return s.take(a, payload, began)
 	case wire.CodeOffsetOutOfRange:
 		s.dropAhead()
 		s.outOfRange = true
@@ -162,10 +182,10 @@ func (s *Stream) receive(ctx context.Context) (complete bool, err error) {
 	return false, s.errorf("broker %s: fetch at offset %d: %w", s.cfg.Broker, a.offset, code)
 }
 
-// take joins the payload of an answer to the tail and cuts what there is then
-// behind its last complete message. The payload lies somewhere in buf behind
-// the tail.
-func (s *Stream) take(a ask, payload []byte) (complete bool, err error) {
+// take joins the payload of an answer, whose receiving began then, to the tail and
+// cuts what there is behind its last complete message. The payload lies somewhere in
+// buf behind the tail.
+func (s *Stream) take(a ask, payload []byte, began time.Time) (complete bool, err error) {
 	data := payload
 	switch {
 	case len(s.tail) > 0 && a.wait: // the inner header lies between
@@ -174,6 +194,7 @@ func (s *Stream) take(a ask, payload []byte) (complete bool, err error) {
 		data = s.buf[:len(s.tail)+len(payload)]
 	}
 	s.atEnd = len(payload) < a.maxBytes
+	s.adapt(a, len(payload), time.Since(began))
 	defer func() {
 		if s.atEnd {
 			s.dropAhead()
@@ -191,6 +212,7 @@ func (s *Stream) take(a ask, payload []byte) (complete bool, err error) {
 			s.tornAt, s.given = again, given
 			return false, nil
 		}
+		s.keepRoom()
 		if !a.wait {
 			s.beQuiet(quietInterval)
 		}

@@ -44,6 +44,7 @@ type Group struct {
 	subscription registry.Subscription
 	registry     *registry.Registry
 	ownsClient   bool
+	memory       *fetchMemory
 	log          *slog.Logger
 	streams      map[string][]*GroupStream // by topic; those of a list under ""
 
@@ -110,6 +111,7 @@ const undoTimeout = 5 * time.Second
 func newGroup(cfg GroupConfig, id string, subscription registry.Subscription) *Group {
 	g := &Group{
 		cfg: cfg, id: id, subscription: subscription, registry: cfg.Registry,
+		memory:   newFetchMemory(cfg.FetchMemoryBytes),
 		log:      cfg.Logger.With("group", cfg.Group, "consumer", id),
 		streams:  make(map[string][]*GroupStream),
 		triggers: newTriggers(),

@@ -60,6 +60,12 @@ type GroupConfig struct {
 	// names a partition, a broker, a start or hooks must be left out.
 	Feed PartitionConfig
 
+	// FetchMemoryBytes bounds what all partitions together ask for at once beyond
+	// MinAdaptedFetchBytes each, where Feed leaves FetchBytes to them (default 64 MiB).
+	// The buffers take up to twice that: with 1,000 partitions 250 MiB, and less than a
+	// tenth of that while they have little to read.
+	FetchMemoryBytes int
+
 	// RebalanceTries is how many times a rebalance is tried until that is logged as
 	// failed (default 4). It is tried again all the same, for as long as partitions
 	// have no owner. The pauses between tries grow up to RebalanceBackoff (default
@@ -125,6 +131,9 @@ func (c GroupConfig) withDefaults() (GroupConfig, error) {
 	if c.HookTimeout == 0 {
 		c.HookTimeout = DefaultHookTimeout
 	}
+	if c.FetchMemoryBytes == 0 {
+		c.FetchMemoryBytes = DefaultFetchMemoryBytes
+	}
 	if c.Streams == 0 && len(c.Topics) == 0 {
 		c.Streams = 1
 	}
@@ -141,6 +150,8 @@ func (c GroupConfig) check() error {
 		return fmt.Errorf("consumer: %d tries of a rebalance: give 1 or more", c.RebalanceTries)
 	case c.RebalanceBackoff < 0 || c.HookTimeout < 0:
 		return fmt.Errorf("consumer: rebalance back-off %v, hook time-out %v: give more than 0", c.RebalanceBackoff, c.HookTimeout)
+	case c.FetchMemoryBytes < 0:
+		return fmt.Errorf("consumer: fetches of %d bytes beyond the smallest: give more than 0", c.FetchMemoryBytes)
 	case c.Streams != 0 && len(c.Topics) > 0:
 		return fmt.Errorf("consumer: %d streams beside Topics, which says how many each topic has: leave Streams out", c.Streams)
 	case c.OffsetReset < ResetSmallest || c.OffsetReset > ResetFail:

@@ -60,13 +60,21 @@ type GroupStream struct {
 	handStale bool  // it is no more, as the feed was moved elsewhere
 	handChunk bool  // a chunk, which the application walks
 	walked    walked
+
+	// inflated is what the current feed decompresses into: one buffer for all, since
+	// they take turns.
+	inflated []byte
+
+	// large holds something while one of the feeds has a message that is larger than
+	// its fetch may be.
+	large chan struct{}
 }
 
 func newGroupStream(cfg streamConfig) *GroupStream {
 	if cfg.logger == nil {
 		cfg.logger = slog.New(slog.DiscardHandler)
 	}
-	return &GroupStream{cfg: cfg, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	return &GroupStream{cfg: cfg, wake: make(chan struct{}, 1), ended: make(chan struct{}), large: make(chan struct{}, 1)}
 }
 
 // Next returns the next message of any of the stream's partitions. It blocks until
@@ -150,7 +158,7 @@ func (s *GroupStream) NextChunk(ctx context.Context) (Chunk, error) {
 			Topic: f.cfg.partition.Topic, Broker: f.cfg.broker, Partition: f.cfg.partition.Partition,
 			it: it, drawn: f.drawn, walked: &s.walked,
 		}
-		f.chunk, f.drawn, s.current = false, false, nil
+		f.chunk, f.drawn, f.it, s.current = false, false, message.Iterator{}, nil
 		s.hand, s.handNext, s.handChunk = f, end, true
 		return c, nil
 	}
@@ -192,6 +200,7 @@ func (s *GroupStream) mayHandOut(f *feed) bool {
 		return true
 	}
 	s.current, s.held = nil, append(s.held, f)
+	s.inflated = nil // the feed may stand in the middle of it
 	s.cfg.logger.Warn("no lease on a partition, nothing of it is handed out", "stream", s.cfg.thread,
 		"topic", f.cfg.partition.Topic, "broker", f.cfg.broker, "partition", f.cfg.partition.Partition)
 	return false

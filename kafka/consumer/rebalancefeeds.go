@@ -138,7 +138,7 @@ func (g *Group) askStarts(ctx context.Context, fresh []*ownership, stored []star
 func (g *Group) feedConfig(o *ownership, at start) feedConfig {
 	p := g.cfg.Feed
 	p.Broker, p.Topic, p.Partition = o.addr, o.Topic, o.Partition.Partition
-	p.Start, p.Reset = at.offset, g.cfg.OffsetReset
+	p.Start, p.Reset, p.memory = at.offset, g.cfg.OffsetReset, g.memory
 	if p.Logger == nil {
 		p.Logger = g.log
 	}

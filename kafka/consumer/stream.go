@@ -49,6 +49,11 @@ type Stream struct {
 	tornAt    int64 // the base at which a message was found to have no end, -1: none
 	given     int64 // the offset that the application has named, for which nobody vouches; -1: none
 
+	fetch      fetchSize   // of what is asked for next
+	share      *fetchShare // of what the streams of a consumer may ask for
+	lent       bool        // it is the one that cfg.large lets in
+	answeredAt time.Time   // when the last answer came
+
 	asked []ask // requests on their way, oldest first
 	next  int64 // where the next range to ask for begins
 	atEnd bool  // the last range came short: wait instead of asking ahead
@@ -80,6 +85,7 @@ type Stats struct {
 	Resets       int64 // times that the reset policy was followed
 	SkippedBytes int64 // of the log, over all resets that went forward
 	Reconnects   int64 // also to leave a request behind that the broker holds back
+	FetchBytes   int   // how much is asked for at once now
 }
 
 // OpenPartition connects to the broker of a partition, finds out where to
@@ -103,6 +109,11 @@ func OpenPartition(ctx context.Context, cfg PartitionConfig) (*Stream, error) {
 		}
 	}
 	s.life, s.endLife = context.WithCancel(context.Background())
+	s.fetch = fetchSize{now: cfg.FetchBytes, most: min(MaxAdaptedFetchBytes, cfg.MaxFetchBytes)}
+	if cfg.adaptive {
+		s.share, s.fetch.now = cfg.memory.join(cfg.FetchBytes)
+	}
+	s.stats.FetchBytes = s.fetch.now
 	s.moveTo(start)
 	if cfg.Start >= 0 {
 		s.given = start
@@ -120,7 +131,9 @@ func (s *Stream) errorf(format string, args ...any) error {
 // way will not fit, and be thrown away.
 func (s *Stream) moveTo(offset int64) {
 	s.base, s.need, s.tornAt, s.given, s.atEnd = offset, 0, -1, -1, true
-	s.buf, s.tail, s.receiving = s.buf[:0], nil, true
+	s.tail, s.receiving = nil, true
+	s.keepRoom()
+	s.giveBack()
 	s.dropAhead()
 	s.it = message.Set(nil).Iterate(offset)
 	s.chunkErr = nil
@@ -286,6 +299,9 @@ func (s *Stream) count(f func(*Stats)) {
 // second Close does nothing.
 func (s *Stream) Close() error {
 	s.endLife()
+	if s.share != nil {
+		s.share.leave()
+	}
 	s.mu.Lock()
 	conn := s.conn
 	s.mu.Unlock()

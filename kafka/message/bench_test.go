@@ -25,6 +25,16 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
+// BenchmarkEncode is what every message costs a producer, but for the send.
+func BenchmarkEncode(b *testing.B) {
+	payload, buf := make([]byte, 200), make([]byte, 0, 1<<10)
+	b.SetBytes(int64(EntrySize(len(payload))))
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = Append(buf[:0], payload)
+	}
+}
+
 // BenchmarkIterate is what every message costs a consumer, but for the read.
 func BenchmarkIterate(b *testing.B) {
 	var set []byte

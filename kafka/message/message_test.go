@@ -252,6 +252,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 	}
 	for name, f := range map[string]func(){
 		"Append":  func() { message.Append1(message.Append(buf, payload), payload, message.CodecNone) },
+		"Parse":   func() { message.Parse(set) },
 		"Check":   func() { message.Check(set, message.Limits{MaxPayload: 1000}) },
 		"Iterate": func() { walkOnly(set) },
 	} {

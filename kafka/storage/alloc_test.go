@@ -2,7 +2,9 @@ package storage
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
+	"time"
 )
 
 // TestPathsWithoutAllocation: what runs per request must not make garbage.
@@ -73,8 +75,18 @@ func TestScanAllocatesNothingPerMessage(t *testing.T) {
 	}
 }
 
+// BenchmarkAppend writes one message of 200 bytes at a time, and groups of 64 KiB
+// and 1 MiB.
 func BenchmarkAppend(b *testing.B) {
-	m, err := Open(testContext(b), b.TempDir(), Config{SegmentBytes: 64 << 20})
+	for _, size := range []int{209, 64 << 10, 1 << 20} {
+		b.Run(fmt.Sprintf("group %d", size), func(b *testing.B) { benchmarkAppend(b, size) })
+	}
+}
+
+func benchmarkAppend(b *testing.B, size int) {
+	m, err := Open(testContext(b), b.TempDir(), Config{
+		SegmentBytes: 64 << 20, RetentionBytes: 128 << 20, CleanupInterval: 100 * time.Millisecond,
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -83,9 +95,9 @@ func BenchmarkAppend(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	group := make([]byte, 0, 64<<10)
+	group := make([]byte, 0, size)
 	messages := 0
-	for ; len(group) < 64<<10-300; messages++ {
+	for ; len(group)+209 <= size; messages++ {
 		group = append(group, set(payload(messages, 200))...)
 	}
 	b.SetBytes(int64(len(group)))

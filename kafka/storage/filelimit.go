@@ -34,7 +34,7 @@ func partitionLimit(files uint64) uint64 {
 // checkFileLimit refuses one more partition beyond [partitionLimit]. The caller
 // holds m.mu.
 func (m *Manager) checkFileLimit() error {
-	partitions := 0
+	partitions := len(m.making)
 	for _, t := range *m.table.Load() {
 		for _, l := range t.logs {
 			if l != nil {

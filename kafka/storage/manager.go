@@ -24,9 +24,13 @@ type Manager struct {
 
 	table atomic.Pointer[topicTable] // replaced under mu, read by anybody
 
-	mu      sync.Mutex  // making, creating, deleting, closing; held while the disk works
+	mu      sync.Mutex  // creating, deleting, closing; held while the disk works, but not while a partition is made
 	closed  atomic.Bool // set when Close begins
 	deleted int         // for names of folders that are about to be removed; guarded by mu
+
+	making map[partitionID]struct{} // partitions that are being made; guarded by mu
+	made   *sync.Cond               // on mu: making has changed
+	makers chan struct{}            // holds something for each of making that the disk works for
 
 	removals sync.WaitGroup // of folders of deleted topics; Add under mu while not closed
 
@@ -40,6 +44,12 @@ type Manager struct {
 
 	closeOnce sync.Once
 	closeErr  error
+}
+
+// partitionID names a partition.
+type partitionID struct {
+	topic     string
+	partition int32
 }
 
 // Config returns the configuration in force, defaults filled in.
@@ -99,36 +109,85 @@ func (m *Manager) Ensure(topicName string, partition int32) (*Log, error) {
 	if err := checkTopic(topicName); err != nil {
 		return nil, err
 	}
+	id := partitionID{topicName, partition}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed.Load() {
-		return nil, fmt.Errorf("topic %q partition %d: %w", topicName, partition, ErrClosed)
+	for {
+		l, err := m.mayMake(id)
+		if l != nil || err != nil {
+			return l, err
+		}
+		if _, other := m.making[id]; !other {
+			break
+		}
+		m.made.Wait()
 	}
-	table := *m.table.Load()
-	t := table[topicName]
-	if t == nil {
-		t = &topic{partitions: m.cfg.partitions([]byte(topicName))}
-	}
-	if partition < 0 || partition >= t.partitions {
-		return nil, fmt.Errorf("topic %q partition %d: %w: the topic has partitions 0 to %d", topicName, partition, ErrWrongPartition, t.partitions-1)
-	}
-	if l := t.log(partition); l != nil {
-		return l, nil
-	}
-	var l *Log
-	err := m.checkFileLimit()
-	if err == nil {
-		l, err = m.makeLog(topicName, partition)
-	}
+	l, err := m.makeUnlocked(id)
 	if err != nil {
 		return nil, fmt.Errorf("topic %q partition %d: %w", topicName, partition, err)
 	}
-	m.publish(table.with(topicName, t.withLog(l)))
+	table := *m.table.Load()
+	m.publish(table.with(topicName, m.topicOf(table, topicName).withLog(l)))
 	return l, nil
 }
 
-// makeLog makes the folder and the first segment of a partition. The caller
-// holds m.mu.
+// topicOf returns a topic of the table, or what it will be once something is written
+// to it.
+func (m *Manager) topicOf(table topicTable, name string) *topic {
+	if t := table[name]; t != nil {
+		return t
+	}
+	return &topic{partitions: m.cfg.partitions([]byte(name))}
+}
+
+// mayMake returns the log of a partition if it is there, and an error if there can
+// be none. The caller holds m.mu.
+func (m *Manager) mayMake(id partitionID) (*Log, error) {
+	if m.closed.Load() {
+		return nil, fmt.Errorf("topic %q partition %d: %w", id.topic, id.partition, ErrClosed)
+	}
+	t := m.topicOf(*m.table.Load(), id.topic)
+	if id.partition < 0 || id.partition >= t.partitions {
+		return nil, fmt.Errorf("topic %q partition %d: %w: the topic has partitions 0 to %d", id.topic, id.partition, ErrWrongPartition, t.partitions-1)
+	}
+	return t.log(id.partition), nil
+}
+
+// makeUnlocked makes the log of a partition that is not in the table. The caller
+// holds m.mu, which is free while the disk works: a thousand partitions that are
+// first written to at once share its syncs, and nobody else waits for them.
+func (m *Manager) makeUnlocked(id partitionID) (*Log, error) {
+	if err := m.checkFileLimit(); err != nil {
+		return nil, err
+	}
+	m.making[id] = struct{}{}
+	m.mu.Unlock()
+	m.makers <- struct{}{}
+	l, err := m.makeLog(id.topic, id.partition)
+	<-m.makers
+	m.mu.Lock()
+	delete(m.making, id)
+	m.made.Broadcast()
+	return l, err
+}
+
+// awaitMade waits until no partition of a topic is being made; of any topic, if the
+// name is empty. The caller holds m.mu.
+func (m *Manager) awaitMade(topicName string) {
+	for {
+		some := false
+		for id := range m.making {
+			some = some || topicName == "" || id.topic == topicName
+		}
+		if !some {
+			return
+		}
+		m.made.Wait()
+	}
+}
+
+// makeLog makes the folder and the first segment of a partition, which the caller
+// has noted in m.making.
 func (m *Manager) makeLog(topicName string, partition int32) (*Log, error) {
 	name := partitionName(topicName, partition)
 	dir := filepath.Join(m.dir, name)
@@ -196,6 +255,7 @@ func (m *Manager) CreateTopic(name string, partitions int32) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.awaitMade(name)
 	if m.closed.Load() {
 		return fmt.Errorf("topic %q: %w", name, ErrClosed)
 	}
@@ -235,6 +295,7 @@ func (m *Manager) DeleteTopic(name string) error {
 func (m *Manager) takeOut(name string) (removed []string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.awaitMade(name)
 	if m.closed.Load() {
 		return nil, ErrClosed
 	}

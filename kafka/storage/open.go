@@ -37,7 +37,11 @@ func Open(ctx context.Context, dir string, cfg Config) (*Manager, error) {
 		return nil, err
 	}
 	cfg.files = newOpenFiles(cfg.FS, cfg.OpenSegments)
-	m := &Manager{dir: dir, cfg: cfg, troubled: make(chan struct{}, 1)}
+	m := &Manager{
+		dir: dir, cfg: cfg, troubled: make(chan struct{}, 1),
+		making: make(map[partitionID]struct{}), makers: make(chan struct{}, parallelSyncs),
+	}
+	m.made = sync.NewCond(&m.mu)
 	m.clockBegan.Store(cfg.Clock.Now().Add(-cfg.Clock.Elapsed()).UnixNano())
 	m.life, m.endLife = context.WithCancelCause(context.Background())
 	if err := checkForeign(cfg.FS, dir); err != nil {
@@ -319,6 +323,7 @@ func (m *Manager) close(ctx context.Context) error {
 		await(ctx, "a topic is still being made or deleted", func() {
 			m.mu.Lock() // none will be any more, with closed set
 			defer m.mu.Unlock()
+			m.awaitMade("")
 			m.removals.Wait()
 		}),
 		await(ctx, "files are still being flushed, removed or restored", m.timers.Wait))

@@ -53,6 +53,9 @@ const consumeExamples = `  kafka consume --broker-list 127.0.0.1:9092 --topic t 
   kafka consume --broker-list 127.0.0.1:9092 --topic views --avro --schema-registry http://127.0.0.1:8081
 `
 
+// fetchSizeUsage is what --fetch-size says of itself.
+const fetchSizeUsage = "how much to ask for at once; 0, the default: 64KiB to 4MiB, as the rate wants"
+
 // consumeOptions are the flags of consume.
 type consumeOptions struct {
 	list, offset, resetName string
@@ -93,7 +96,7 @@ func runConsume(ctx context.Context, args []string, std stdio) error {
 	fs.DurationVar(&o.zk.session, "zk-session-timeout", defaultSession, "with --group: how long this member may be out of touch before the others take over")
 	fs.Int64Var(&o.max, "max-messages", 0, "how many messages at most, 0 for no limit")
 	fs.BoolVar(&o.exit, "exit-at-end", false, "end at what is the end of the log at the start")
-	o.fetchSize = fs.sizeFlag("fetch-size", consumer.DefaultFetchBytes, "how much to ask for at once")
+	o.fetchSize = fs.sizeFlag("fetch-size", 0, fetchSizeUsage)
 	o.maxDecompressed = fs.sizeFlag("max-decompressed-size", consumer.DefaultMaxDecompressedBytes, "how much a compressed message may hold")
 	fs.BoolVar(&o.json, "json", false, "print JSON: partition, offset, next offset, payload; of a group topic and broker too")
 	o.avro.flags(fs)
@@ -154,8 +157,8 @@ func (o *consumeOptions) check() (err error) {
 	switch {
 	case o.max < 0:
 		return usagef("--max-messages %d: 0 or more is wanted", o.max)
-	case *o.fetchSize < 1 || *o.fetchSize > wire.MaxRequestSize:
-		return usagef("--fetch-size %s: 1 byte to %d are wanted", o.fetchSize, wire.MaxRequestSize)
+	case *o.fetchSize > wire.MaxRequestSize:
+		return usagef("--fetch-size %s: at most %d bytes are wanted", o.fetchSize, wire.MaxRequestSize)
 	case *o.maxDecompressed < 1 || *o.maxDecompressed > math.MaxInt32:
 		return usagef("--max-decompressed-size %s: 1 byte to %d are wanted", o.maxDecompressed, math.MaxInt32)
 	}

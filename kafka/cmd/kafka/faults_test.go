@@ -91,3 +91,23 @@ func TestB10LargerThanAFetch(t *testing.T) {
 		}
 	}
 }
+
+// perf writes a profile of its own time where it is told to, and fails where it
+// cannot.
+func TestPerfProfile(t *testing.T) {
+	b := kafkatest.Start(t)
+	file := filepath.Join(t.TempDir(), "profile")
+	perf := func(file string) (int, string) {
+		status, _, errs := runTool(t.Context(), "perf", "produce", "--broker-list", b.HostPort(), "--topic", "t", "--messages", "1000", "--cpu-profile", file)
+		return status, errs
+	}
+	if status, errs := perf(file); status != 0 {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	if profile, err := os.ReadFile(file); err != nil || !bytes.HasPrefix(profile, []byte("\x1f\x8b")) {
+		t.Errorf("%.20q, %v", profile, err)
+	}
+	if status, errs := perf(filepath.Join(file, "no folder")); status != 1 || !strings.Contains(errs, "--cpu-profile") {
+		t.Errorf("status %d: %s", status, errs)
+	}
+}

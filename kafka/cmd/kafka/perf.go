@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"runtime/pprof"
 	"strconv"
 	"time"
 
-	"kafkalab/kafka/consumer"
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/producer"
 	"kafkalab/kafka/wire"
@@ -50,6 +51,24 @@ type perfOptions struct {
 	follow      bool
 	idleTimeout time.Duration
 	fetchSize   int
+}
+
+// profiled calls measure while a profile of this process's time is written to a
+// file, if one is named.
+func profiled(file string, measure func() (*perfResult, error)) (*perfResult, error) {
+	if file == "" {
+		return measure()
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, fmt.Errorf("--cpu-profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("--cpu-profile: %w", err), f.Close())
+	}
+	r, err := measure()
+	pprof.StopCPUProfile()
+	return r, errors.Join(err, f.Close())
 }
 
 // perfResult is what perf prints.
@@ -120,8 +139,8 @@ const perfExamples = `  kafka perf produce --broker-list 127.0.0.1:9092 --topic 
 
 // perfValues are flags of perf that are not what they say.
 type perfValues struct {
-	list, partition, acks, codec, payload, offset string
-	fetchSize                                     *byteSize
+	list, partition, acks, codec, payload, offset, profile string
+	fetchSize                                              *byteSize
 }
 
 // perfFlagSet returns the flags, which set o and v.
@@ -146,7 +165,8 @@ func perfFlagSet(std stdio, o *perfOptions, v *perfValues) *flagSet {
 	fs.StringVar(&v.offset, "offset", "earliest", "consume, with --broker-list: where to begin: earliest (or smallest), latest (or largest), or the offset of a message")
 	fs.BoolVar(&o.follow, "follow", false, "consume: wait for more at the end of the log, until --messages, --idle-timeout or an interrupt")
 	fs.DurationVar(&o.idleTimeout, "idle-timeout", 10*time.Second, "consume: with --follow, end when no message came for so long; 0: never")
-	v.fetchSize = fs.sizeFlag("fetch-size", consumer.DefaultFetchBytes, "consume: how much to ask for at once")
+	fs.StringVar(&v.profile, "cpu-profile", "", "write a profile of where this process's time goes to a file, for \"go tool pprof\"; the broker's is at its --metrics-listen address, /debug/pprof/profile")
+	v.fetchSize = fs.sizeFlag("fetch-size", 0, "consume: "+fetchSizeUsage)
 	return fs
 }
 
@@ -197,7 +217,7 @@ func runPerf(ctx context.Context, args []string, std stdio) error {
 	case work == "consume":
 		measure = perfConsume
 	}
-	r, err := measure(ctx, o)
+	r, err := profiled(v.profile, func() (*perfResult, error) { return measure(ctx, o) })
 	if r == nil {
 		return err
 	}
@@ -269,8 +289,8 @@ func (o *perfOptions) check(work string, idleGiven, inFlightGiven bool) error {
 		return usagef("--idle-timeout %v: 0 or more is wanted", o.idleTimeout)
 	case idleGiven && !o.follow:
 		return usagef("--idle-timeout is for --follow: without it the end of the log is the end")
-	case o.fetchSize < 1 || o.fetchSize > wire.MaxRequestSize:
-		return usagef("--fetch-size %d: 1 to %d are wanted", o.fetchSize, wire.MaxRequestSize)
+	case o.fetchSize > wire.MaxRequestSize:
+		return usagef("--fetch-size %d: at most %d bytes are wanted", o.fetchSize, wire.MaxRequestSize)
 	}
 	if o.acks == producer.AcksNone {
 		return nil

@@ -187,7 +187,7 @@ func fetchAll(ctx context.Context, t *testing.T, conn *client.Conn) (got fetched
 // the log came.
 func streamAll(ctx context.Context, t *testing.T, address string, conn *client.Conn) int64 {
 	t.Helper()
-	s, err := consumer.OpenPartition(ctx, consumer.PartitionConfig{Broker: address, Topic: tracedTopic})
+	s, err := consumer.OpenPartition(ctx, consumer.PartitionConfig{Broker: address, Topic: tracedTopic, FetchBytes: consumer.DefaultFetchBytes})
 	if err != nil {
 		t.Fatal(err)
 	}
