@@ -35,7 +35,9 @@ commit    publishes what the job has made, if it is complete. It can be repeated
 OUT is a local folder or, but for run, hdfs://HOST:PORT/PATH. HDFS is used by the
 command in the environment variable HADOOP_HDFS_COMMAND ("hdfs dfs" if it is not
 set). The files hold, in gzip, an offset of 8 bytes, a length of 4 (big-endian),
-and the payload, for each message.
+and the payload, for each message. With --schema-registry they are Avro container
+files, one for each schema (…-s<id>.avro); what does not fit its schema goes into
+a file of the other kind, and is counted.
 
 What retention has deleted before it was loaded is told, with its offsets, and
 counted in the manifest of the load (OUT/_etl/runs). The exit status is 1 when
@@ -69,8 +71,8 @@ type etlOptions struct {
 
 // etlFlags says which flags an action takes, and which of them it must be given.
 var etlFlags = map[string]struct{ needed, others []string }{
-	"run":    {[]string{zkFlag, "topic", "out"}, []string{"split-size", "by", "max-late", "max-ahead", "interval", "tasks", "json", "connect-timeout"}},
-	"plan":   {[]string{zkFlag, "topic", "out"}, []string{"split-size", "by", "max-late", "max-ahead", "connect-timeout"}},
+	"run":    {[]string{zkFlag, "topic", "out"}, []string{"split-size", "by", "max-late", "max-ahead", registryFlag, "interval", "tasks", "json", "connect-timeout"}},
+	"plan":   {[]string{zkFlag, "topic", "out"}, []string{"split-size", "by", "max-late", "max-ahead", registryFlag, "connect-timeout"}},
 	"map":    {nil, []string{"split", "output"}},
 	"commit": {[]string{"out", "plan"}, []string{"json"}},
 }
@@ -85,6 +87,7 @@ func runETL(ctx context.Context, args []string, std stdio) error {
 	fs.StringVar(&o.by, "by", string(etl.ByEnvelope), "which day a message is filed under: envelope (of its making) or arrival (of the plan)")
 	fs.DurationVar(&o.plan.MaxLate, "max-late", etl.DefaultMaxLate, "a message made longer before it arrived is filed under its arrival, and counted")
 	fs.DurationVar(&o.plan.MaxAhead, "max-ahead", etl.DefaultMaxAhead, "and so is one made longer after it, as clocks are off")
+	fs.registryURLFlag(&o.plan.SchemaRegistry, "payloads are Avro, which goes into container files")
 	fs.DurationVar(&o.interval, "interval", 0, "run: load again so long after each load has begun; 0: once")
 	fs.IntVar(&o.tasks, "tasks", etl.DefaultTasks, "run: splits that are read at once")
 	fs.StringVar(&o.planID, "plan", "", "commit: the plan, as \"kafka etl plan\" has named it")
@@ -158,6 +161,11 @@ func (o *etlOptions) check() error {
 	case o.tasks < 1:
 		return usagef("--tasks %d: 1 or more are wanted", o.tasks)
 	}
+	_, end, err := openLoadSchemas(o.plan.SchemaRegistry)
+	if err != nil {
+		return usagef("--%s: %w", registryFlag, err)
+	}
+	end() // nothing was asked for
 	return o.zk.check()
 }
 

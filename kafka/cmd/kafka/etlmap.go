@@ -66,10 +66,15 @@ func (t *mapTask) mapLine(ctx context.Context, line string) error {
 	if err != nil {
 		return err
 	}
+	schemas, end, err := openLoadSchemas(s.SchemaRegistry)
+	if err != nil {
+		return fmt.Errorf("%v: its schema registry: %w", s, err)
+	}
+	defer end()
 	var loaded atomic.Int64
 	t.status(s, "begins")
 	stop := t.keepTelling(ctx, s, &loaded)
-	r, err := etl.Map(ctx, s, t.folder, etl.MapConfig{Loaded: &loaded})
+	r, err := etl.Map(ctx, s, t.folder, etl.MapConfig{Schemas: schemas, Loaded: &loaded})
 	stop()
 	if err != nil {
 		return err

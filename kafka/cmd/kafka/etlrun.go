@@ -28,7 +28,12 @@ func (o *etlOptions) run(ctx context.Context, std stdio) error {
 	}
 	defer closeRegistry(reg, std.Err)
 	log := slog.New(slog.NewTextHandler(std.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	l := loader{o: o, std: std, folder: f, reg: reg, log: log}
+	schemas, end, err := openLoadSchemas(o.plan.SchemaRegistry)
+	if err != nil {
+		return err
+	}
+	defer end()
+	l := loader{o: o, std: std, folder: f, reg: reg, task: etl.MapConfig{Schemas: schemas, Logger: log}}
 	for {
 		begun := time.Now()
 		err := l.once(ctx)
@@ -53,7 +58,7 @@ type loader struct {
 	std    stdio
 	folder *etl.Folder
 	reg    *registry.Registry
-	log    *slog.Logger
+	task   etl.MapConfig
 
 	problems []string // of the last plan
 	failed   string   // the error that was told last
@@ -73,7 +78,7 @@ func (l *loader) once(ctx context.Context) error {
 		time.AfterFunc(lastLoadLimit, cancel)
 	})()
 	var gaps []etl.Gap
-	cfg := etl.RunConfig{PlanConfig: l.o.plan, Tasks: l.o.tasks, Map: etl.MapConfig{Logger: l.log}}
+	cfg := etl.RunConfig{PlanConfig: l.o.plan, Tasks: l.o.tasks, Map: l.task}
 	cfg.Brokers = brokers
 	cfg.Planned = func(p *etl.Plan) {
 		gaps = p.Gaps
