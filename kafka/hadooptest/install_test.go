@@ -99,13 +99,13 @@ func fetchJars(cache string) (string, error) {
 	})
 }
 
-// compile returns the folder of the classes of testdata/java.
+// compile returns the folder of the classes of testdata/java and of what shell_test.go makes.
 func (h hadoop) compile(cache string) (string, error) {
 	sources, err := filepath.Glob("testdata/java/kafkalab/*.java")
 	if err != nil || len(sources) == 0 {
 		return "", errors.Join(err, fs.ErrNotExist)
 	}
-	sum, err := sumOf(append(sources, "testdata/pom.xml")...)
+	sum, err := sumOf(append(sources, "testdata/pom.xml", "shell_test.go")...)
 	if err != nil {
 		return "", err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -21,9 +22,12 @@ const (
 )
 
 // shellJars is the class path of the shell up to its site files. An archive holds for
-// a class path that begins with the jars it was made of, in their order.
+// a class path that begins with the jars it was made of, in their order. Hadoop's jars for
+// tests are not among them: what they say of logging would go before the site files',
+// and puts it where the contents of files belong.
 func (h hadoop) shellJars() (string, error) {
 	jars, err := filepath.Glob(filepath.Join(h.jars, "*.jar")) // sorted
+	jars = slices.DeleteFunc(jars, func(jar string) bool { return strings.HasSuffix(jar, "-tests.jar") })
 	if err != nil || len(jars) == 0 {
 		return "", errors.Join(err, fmt.Errorf("no jars in %s", h.jars))
 	}

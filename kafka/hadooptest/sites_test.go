@@ -84,9 +84,9 @@ func (h hadoop) clusterSettings(dir string) settings {
 		"yarn.resourcemanager.scheduler.class":                    "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fifo.FifoScheduler",
 		"yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "200",
 		"yarn.scheduler.minimum-allocation-mb":                    "256",
-		// An application master and four tasks.
-		"yarn.nodemanager.resource.memory-mb":                  "2560",
-		"yarn.minicluster.yarn.nodemanager.resource.memory-mb": "2560",
+		// An application master and three tasks.
+		"yarn.nodemanager.resource.memory-mb":                  "2048",
+		"yarn.minicluster.yarn.nodemanager.resource.memory-mb": "2048",
 		"yarn.nodemanager.resource.cpu-vcores":                 "16",
 		// Else a disk that is 90 % full makes the only node unhealthy, and jobs wait
 		// for good.
