@@ -222,7 +222,7 @@ func (g *Goals) decide(goal Goal, f Finding) (Verdict, string) {
 	case n < least:
 		return Undecided, fmt.Sprintf("%s messages were asked for in an attempt, and %s are wanted", plots.Whole(n), plots.Whole(least))
 	case f.Repetitions < g.LeastRepetitions:
-		return Undecided, fmt.Sprintf("%d valid repetitions, and %d are wanted", f.Repetitions, g.LeastRepetitions)
+		return Undecided, fmt.Sprintf("valid repetitions: %d, and %d are wanted", f.Repetitions, g.LeastRepetitions)
 	}
 	right := func(v float64) bool {
 		if goal.Relation == AtLeast {
@@ -246,15 +246,24 @@ func (g *Goals) decide(goal Goal, f Finding) (Verdict, string) {
 // show writes a number of the goal: a ratio, or with the quantity's unit.
 func (g Goal) show(v float64) string {
 	if g.Against != "" {
-		return strconv.FormatFloat(v, 'f', 2, 64)
+		return times(v)
 	}
 	if g.Quantity.Unit() == "" {
 		if g.Relation == AtLeast { // a share of something that is a ceiling
-			return strconv.FormatFloat(v, 'f', 2, 64)
+			return times(v)
 		}
 		return strconv.FormatFloat(100*v, 'g', 2, 64) + " %"
 	}
 	return plots.Show(g.Quantity, v)
+}
+
+// times writes a ratio: to two digits behind the point where it is near 1, and
+// without those that say nothing where it is far above.
+func times(v float64) string {
+	if v < 2 {
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64)
 }
 
 // Wanted is the goal as people write it.

@@ -99,10 +99,28 @@ func TestGoalsAreJudged(t *testing.T) {
 	if err := GoalsTable(goals).Text(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"TCP to file, 1 MiB writes", "0.70", "≥ 0.65", "met", "not met", "Of 9 goals: met: 2, not met: 3, not measured yet: 4."} {
+	for _, want := range []string{"TCP to file, 1 MiB writes", "0.70", "≥ 0.65", "met", "not met", "Of 10 goals: met: 2, not met: 3, not measured yet: 5."} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, text.String())
 		}
+	}
+}
+
+func TestWordsOfGoals(t *testing.T) {
+	for want, j := range map[string]JudgedGoal{
+		"≤ 4":       {Goal: Goal{Against: "x", Relation: AtMost, Value: 4}},
+		"≥ 0.50":    {Goal: Goal{Against: "x", Relation: AtLeast, Value: 0.5}},
+		"≥ 1.00":    {Goal: Goal{Against: "x", Relation: AtLeast, Value: 1}},
+		"≥ 0.95":    {Goal: Goal{Quantity: plots.OfFirstGB, Relation: AtLeast, Value: 0.95}},
+		"≤ 1 %":     {Goal: Goal{Quantity: plots.GCShare, Relation: AtMost, Value: 0.01}},
+		"≤ 256 MiB": {Goal: Goal{Quantity: plots.ResidentPeak, Relation: AtMost, Value: 256 << 20}},
+	} {
+		if got := j.Wanted(); got != want || j.Number() != "–" || j.Spread() != "–" || j.Medians() != "–" {
+			t.Errorf("%q, want %q; %s %s %s", got, want, j.Number(), j.Spread(), j.Medians())
+		}
+	}
+	if got := times(90.904); got != "90.9" {
+		t.Errorf("%q", got)
 	}
 }
 
@@ -121,9 +139,9 @@ func TestGoalsOfTrials(t *testing.T) {
 	g := loadGoals(t)
 	rates := map[string]float64{"limit": 4_000_000, "kafka-50": 2_800_000, "kafka-both": 1_000_000}
 	for why, r := range map[string]*resultfile.Result{
-		"4 valid repetitions": goalRun(t, "few", 4, 6_000_000, "netns", rates),
-		"30,000 messages":     goalRun(t, "small", 6, 30_000, "netns", rates),
-		"without a link":      goalRun(t, "local", 6, 6_000_000, "local", rates),
+		"valid repetitions: 4": goalRun(t, "few", 4, 6_000_000, "netns", rates),
+		"30,000 messages":      goalRun(t, "small", 6, 30_000, "netns", rates),
+		"without a link":       goalRun(t, "local", 6, 6_000_000, "local", rates),
 	} {
 		j := goalNamed(t, g.Judge(r), "produce, batch 50, unshaped")
 		if j.Verdict != Undecided || !strings.Contains(j.Why, why) || j.Number() != "0.70" {
