@@ -232,7 +232,7 @@ func (s *Stream) reset(ctx context.Context) error {
 	s.outOfRange = false
 	from := s.base
 	if s.cfg.Reset == ResetFail {
-		return s.fail("offset %d: %w: the log holds %d up to %d", from, wire.CodeOffsetOutOfRange, offset, end)
+		return s.fail("%w", &OutOfRangeError{Offset: from, First: offset, End: end})
 	}
 	skipped := max(offset-from, 0)
 	s.count(func(st *Stats) {

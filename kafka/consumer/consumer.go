@@ -178,6 +178,20 @@ type Message struct {
 	Codec message.Codec
 }
 
+// OutOfRangeError says that an offset is not, or no longer, one of the log. It is what
+// [ResetFail] makes of it; [wire.CodeOffsetOutOfRange] is inside.
+type OutOfRangeError struct {
+	Offset int64 // that was wanted
+	// What the log holds: messages from First on, and none from End on.
+	First, End int64
+}
+
+func (e *OutOfRangeError) Error() string {
+	return fmt.Sprintf("offset %d: %v: the log holds %d up to %d", e.Offset, wire.CodeOffsetOutOfRange, e.First, e.End)
+}
+
+func (e *OutOfRangeError) Unwrap() error { return wire.CodeOffsetOutOfRange }
+
 var (
 	// ErrClosed is returned by a stream, or a group with its streams, after Close.
 	ErrClosed = errors.New("consumer is closed")

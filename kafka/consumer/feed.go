@@ -61,6 +61,7 @@ type feed struct {
 	drawn  bool // it stands at a message that was not handed out, as there was no lease
 	err    *PartitionError
 	queued bool // in the stream's queue
+	paused bool // to be kept out of it
 
 	position  int64 // consumed
 	revoked   bool

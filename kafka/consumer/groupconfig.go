@@ -48,6 +48,12 @@ type GroupConfig struct {
 	// has led is written to ZooKeeper at once. With [ResetFail] Next returns an error,
 	// and the partition stands still until [Group.Seek].
 	OffsetReset Reset
+	// StopOutOfRange makes an offset that cannot be fetched an error of its partition,
+	// an [*OutOfRangeError], whatever OffsetReset says, which then is for new partitions
+	// alone. Until [Group.Seek] the partition stands still, and nothing is written for
+	// it: for an application that has to be done with what came before, and to tell
+	// what it has missed, before it goes on.
+	StopOutOfRange bool
 
 	// AutoCommit is how often the offsets behind what the application is done with are
 	// written to ZooKeeper; they are also when a partition is released and on Close.

@@ -266,9 +266,12 @@ func (s *GroupStream) wait(ctx context.Context, held bool) error {
 	return nil
 }
 
-// enqueue puts a feed that has something to hand out at the end of the queue. The
-// lock is held.
+// enqueue puts a feed that has something to hand out at the end of the queue, unless
+// it is paused. The lock is held.
 func (s *GroupStream) enqueue(f *feed) {
+	if f.paused {
+		return
+	}
 	if !f.queued {
 		f.queued = true
 		s.ready = append(s.ready, f)
@@ -282,6 +285,12 @@ func (s *GroupStream) enqueue(f *feed) {
 // drop takes from a feed what it has to hand out. The lock is held.
 func (s *GroupStream) drop(f *feed) {
 	f.it, f.chunk, f.drawn, f.err = message.Iterator{}, false, false, nil
+	s.setAside(f)
+}
+
+// setAside takes a feed out of the queue, with what it has to hand out. The lock is
+// held.
+func (s *GroupStream) setAside(f *feed) {
 	if s.current == f {
 		s.current = nil
 	}

@@ -55,6 +55,18 @@ func (c *Chunk) Next() bool {
 	return true
 }
 
+// Set returns the entries that Next has not moved to yet as they lie in the log, back
+// to back, and the offset of the first: for a group that is shallow, and passes them
+// on as they are. They are complete, but for what comes behind damage, and nothing of
+// them has been checked: that is what Next does, and NextOffset is then where the
+// sound ones end.
+func (c *Chunk) Set() (set message.Set, offset int64) {
+	if c.drawn {
+		return c.it.Entries(), c.it.Offset()
+	}
+	return c.it.Rest(), c.it.NextOffset()
+}
+
 // Message returns the current message.
 func (c *Chunk) Message() message.Message { return c.it.Message() }
 

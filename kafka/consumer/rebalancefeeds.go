@@ -139,6 +139,9 @@ func (g *Group) feedConfig(o *ownership, at start) feedConfig {
 	p := g.cfg.Feed
 	p.Broker, p.Topic, p.Partition = o.addr, o.Topic, o.Partition.Partition
 	p.Start, p.Reset, p.memory = at.offset, g.cfg.OffsetReset, g.memory
+	if g.cfg.StopOutOfRange {
+		p.Reset = ResetFail
+	}
 	if p.Logger == nil {
 		p.Logger = g.log
 	}

@@ -128,6 +128,10 @@ func (it *Iterator) NextOffset() int64 { return it.base + int64(it.next) }
 // set. It counts compressed entries as they are stored.
 func (it *Iterator) ValidBytes() int { return it.next }
 
+// Entries returns the set from the entry of the current message on, as it is stored:
+// before the first call of Next the whole set.
+func (it *Iterator) Entries() []byte { return it.set[it.start:] }
+
 // Rest returns what is left behind ValidBytes.
 func (it *Iterator) Rest() []byte { return it.set[it.next:] }
 

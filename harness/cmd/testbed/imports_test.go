@@ -45,7 +45,8 @@ var allowed = []struct {
 	// Its store is a topic: it appends records acknowledged as flushed, and asks what a
 	// refusal means.
 	{"kafka/schema", []string{"kafka/client", "kafka/wire", "kafka/producer", "kafka/consumer", "kafka/envelope", "kafka/message"}},
-	{"kafka/mirror", section4},
+	// A mirror lays what it has read out as the requests that carry it on.
+	{"kafka/mirror", append([]string{"kafka/wire", "kafka/coord"}, section4...)},
 	{"kafka/audit", section4},
 	{"kafka/etl", section4},
 	{"kafka/stream", section4},
