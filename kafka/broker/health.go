@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"kafkalab/kafka/storage"
@@ -280,3 +281,7 @@ func (s *Server) MetricsAddr() net.Addr {
 	}
 	return s.web.listener.Addr()
 }
+
+// Metrics returns where further metrics can be registered, of what runs in the broker's
+// process beside it: they are served with the broker's own.
+func (s *Server) Metrics() prometheus.Registerer { return s.metrics.registry }

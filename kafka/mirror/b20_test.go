@@ -106,6 +106,7 @@ func watchCommits(t *testing.T, live *cluster, target *cluster, topic string, si
 // second mirror joins under load. What the first gives up is flushed before, only what
 // is flushed is committed, and nothing comes twice (fault B20).
 func TestB20FlushedBeforeGivenUp(t *testing.T) {
+	t.Parallel()
 	const size = 400
 	live := newCluster(t, 1, 4)
 	target := newSlowTarget(t, 4)
@@ -141,6 +142,7 @@ func TestB20FlushedBeforeGivenUp(t *testing.T) {
 // killed with signal 9. The target has every message, and what is doubled of a partition
 // is less than one fetch (fault B20).
 func TestB20Killed(t *testing.T) {
+	t.Parallel()
 	const (
 		size  = 400
 		fetch = 64 << 10
@@ -187,6 +189,7 @@ func TestB20Killed(t *testing.T) {
 // TestSessionLost: a mirror that has lost ZooKeeper, and does not know it yet, sends
 // nothing into the work of the one that has taken its partitions over.
 func TestSessionLost(t *testing.T) {
+	t.Parallel()
 	live, replica := newCluster(t, 1, 2), newCluster(t, 1, 2)
 	line := live.zk.NewLine()
 	stopProducing := live.produceMeanwhile("t", 0, 200)

@@ -23,10 +23,6 @@ const (
 	DefaultTargetWait     = 30 * time.Second
 )
 
-// schemasTopic is where the schema registry of a cluster keeps its schemas. Their ids
-// are of that cluster alone.
-const schemasTopic = "schemas"
-
 // Config describes a mirror. Zero fields but those that say so take the defaults.
 type Config struct {
 	// Sources are the ZooKeepers of the clusters to copy from, one or more, and Target
@@ -41,8 +37,8 @@ type Config struct {
 	// One of WhiteList and BlackList: a regular expression for the whole names of
 	// topics, as [registry.WhiteList] takes it. Topics that come later count too.
 	WhiteList, BlackList string
-	// WithSchemas copies the topic of the schema registry too, if the list lets it
-	// through. Without it that stays out: each cluster's registry gives ids of its own.
+	// WithSchemas copies [message.SchemasTopic] too, if the list lets it through. Without
+	// it that stays out: each cluster's schema registry gives ids of its own.
 	WithSchemas bool
 
 	// OffsetReset says where to begin in a partition that the group has no offset of:

@@ -31,6 +31,7 @@ func number(t *testing.T, variable string, otherwise uint64) uint64 {
 // and over, under load. Every message is in the target at least once, in order, and what
 // each kill has doubled of a partition is less than one fetch.
 func TestKilledAtEveryStep(t *testing.T) {
+	t.Parallel()
 	const (
 		fetch      = 32 << 10
 		size       = 500

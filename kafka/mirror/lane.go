@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -40,7 +41,8 @@ type lane struct {
 	gap       *consumer.OutOfRangeError
 	paused    bool
 	failing   error         // why nothing gets through at present, or nil
-	toldAt    time.Time     // when that was logged last
+	since     time.Time     // when that began
+	toldAt    time.Time     // when it was logged last
 	stopping  bool          // no more is sent
 	drained   chan struct{} // made by stop, closed when nothing is on its way
 }
@@ -165,8 +167,10 @@ func (l *lane) accepted() {
 	l.src.m.memory.add(-int64(s.bytes()))
 	l.src.m.counts.copied(s.entries, s.bytes())
 	if l.failing != nil {
-		l.log.Info("delivered again", "offset", s.offset)
-		l.failing = nil
+		if !l.toldAt.IsZero() {
+			l.log.Info("delivered again", "offset", s.offset)
+		}
+		l.failing, l.toldAt = nil, time.Time{}
 	}
 	if l.paused && l.bytes < l.limit()/2 && l.gap == nil {
 		l.pause(false)
@@ -337,13 +341,24 @@ func (l *lane) failed(err error, at string, retry time.Duration) {
 	if err == nil || l.stopping || len(l.queue) == 0 && l.src.isReady() {
 		return // a connection that nobody needs may end
 	}
+	now := time.Now()
+	if l.failing == nil {
+		l.since = now
+	}
 	l.failing = err
-	if now := time.Now(); now.Sub(l.toldAt) >= tellEvery {
+	if errors.Is(err, errNotYet) && now.Sub(l.since) < tellAfter {
+		return
+	}
+	if now.Sub(l.toldAt) >= tellEvery {
 		l.toldAt = now
 		offset := l.flushed
 		l.log.Warn("not delivered, it is tried again", "offset", offset, "queued_bytes", l.bytes, "to", at, "retry_in", retry, "error", err)
 	}
 }
+
+// tellAfter is how long a lane may wait for what will be known in a moment until that is
+// logged.
+const tellAfter = 2 * time.Second
 
 // tellEvery is the least time between two lines of the log about what goes on failing.
 const tellEvery = 10 * time.Second

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"kafkalab/kafka/message"
 )
 
 // Mirror copies topics until it is closed. Its methods may be called concurrently.
@@ -51,7 +53,7 @@ func Open(ctx context.Context, cfg Config) (*Mirror, error) {
 const undoTimeout = 10 * time.Second
 
 // copies reports whether a topic that the list lets through is copied.
-func (m *Mirror) copies(topic string) bool { return m.cfg.WithSchemas || topic != schemasTopic }
+func (m *Mirror) copies(topic string) bool { return m.cfg.WithSchemas || topic != message.SchemasTopic }
 
 // Close leaves the groups: nothing more is read or sent, what is on its way is waited
 // for, what is flushed is committed, and the partitions go to other mirrors, or wait

@@ -18,6 +18,7 @@ import (
 // clusters. Two mirrors share the work, each message arrives once, and those of a
 // partition in its order and in one place (NetDB'11 §4).
 func TestPaperR28ReplicaClusterOfSeveralLiveOnes(t *testing.T) {
+	t.Parallel()
 	live := []*cluster{newCluster(t, 2, 2), newCluster(t, 1, 3)}
 	replica := newCluster(t, 2, 2)
 	// Topics of the two, so that payloads tell which it was: one has its own, and both
@@ -58,6 +59,7 @@ func TestPaperR28ReplicaClusterOfSeveralLiveOnes(t *testing.T) {
 // TestPaperR28OneTopicOfTwoClusters: what two clusters have of one topic is one topic in
 // the replica, and neither's order is lost.
 func TestPaperR28OneTopicOfTwoClusters(t *testing.T) {
+	t.Parallel()
 	live := []*cluster{newCluster(t, 1, 2), newCluster(t, 2, 2)}
 	replica := newCluster(t, 1, 4)
 	openMirror(t, replica, live, nil)
@@ -73,6 +75,7 @@ func TestPaperR28OneTopicOfTwoClusters(t *testing.T) {
 // TestPaperR28SetsAreCopiedAsTheyAre: the replica's log holds the bytes of the live
 // one's, compressed sets included, whatever wrote them.
 func TestPaperR28SetsAreCopiedAsTheyAre(t *testing.T) {
+	t.Parallel()
 	live, replica := newCluster(t, 1, 1), newCluster(t, 1, 1)
 	conn := dial(t, live.brokers[0].HostPort())
 	var plain, inner []byte
@@ -110,6 +113,7 @@ func TestPaperR28SetsAreCopiedAsTheyAre(t *testing.T) {
 // TestPaperR28NewTopics: topics that come while the mirror runs, and partitions, are
 // copied if the list lets them through; the schemas stay out.
 func TestPaperR28NewTopics(t *testing.T) {
+	t.Parallel()
 	live, replica := newCluster(t, 1, 2), newCluster(t, 1, 4)
 	white := openMirror(t, replica, []*cluster{live}, func(c *mirror.Config) { c.WhiteList = "click.*,schemas" })
 	live.produce("schemas", 0, 10, 100)
@@ -142,6 +146,7 @@ func TestPaperR28NewTopics(t *testing.T) {
 // TestTopicsAreMadeAtTheTarget: a topic is made with as many partitions in all as the
 // source has, over the brokers of the target.
 func TestTopicsAreMadeAtTheTarget(t *testing.T) {
+	t.Parallel()
 	live := newCluster(t, 2, 3)
 	replica := newCluster(t, 2, 1) // what its brokers make by themselves
 	openMirror(t, replica, []*cluster{live}, nil)
@@ -163,6 +168,7 @@ func TestTopicsAreMadeAtTheTarget(t *testing.T) {
 // TestNewGroupBeginsWhereItIsTold: without an offset a mirror begins at the smallest or
 // the largest, and what comes after a restart is not left out.
 func TestNewGroupBeginsWhereItIsTold(t *testing.T) {
+	t.Parallel()
 	live, replica := newCluster(t, 1, 1), newCluster(t, 1, 1)
 	live.produce("t", 0, 100, 100)
 	largest := func(c *mirror.Config) { c.OffsetReset = consumer.ResetLargest }
@@ -185,6 +191,7 @@ func TestNewGroupBeginsWhereItIsTold(t *testing.T) {
 // TestCloseIsIdempotentAndBounded: a mirror whose target does not answer is closed in the
 // time that it is given, says what is not safe, and says so again.
 func TestCloseIsIdempotentAndBounded(t *testing.T) {
+	t.Parallel()
 	live := newCluster(t, 1, 1)
 	target := newSlowTarget(t, 1)
 	cfg := mirror.Config{

@@ -39,8 +39,16 @@ type target struct {
 type topicRoute struct {
 	known bool
 	at    map[int32]holding // by broker id
+	// fresh is set for a topic that was seen to come: until then more brokers may have it,
+	// and each of them changes which partition is whose.
+	fresh time.Time
+	had   bool // some broker has had it
 	watch *registry.Watch
 }
+
+// settleTime is how long a topic that was seen to come is waited for to be at all brokers,
+// after the last one. It is made at one after the other, by whoever makes it.
+const settleTime = 400 * time.Millisecond
 
 // holding is how many partitions a broker has.
 type holding struct {
@@ -57,8 +65,12 @@ type place struct {
 
 func (p place) String() string { return fmt.Sprintf("%d-%d at %s", p.broker, p.partition, p.addr) }
 
-// errNoTopic says that a topic has to be made.
-var errNoTopic = errors.New("the target does not have the topic yet")
+var (
+	// errNoTopic says that a topic has to be made.
+	errNoTopic = errors.New("the target does not have the topic yet")
+	// errNotYet says that a place will be known in a moment.
+	errNotYet = errors.New("the partitions of the topic at the target are not known yet")
+)
 
 func openTarget(ctx context.Context, cfg *Config) (*target, error) {
 	client, err := coord.Connect(ctx, cfg.Target)
@@ -125,10 +137,16 @@ func (t *target) partitionsFound(r *topicRoute, counts map[int32]int32) {
 			r.at[id] = h
 		}
 	}
+	more := false
 	for id, n := range counts {
+		_, had := r.at[id]
+		more = more || !had
 		r.at[id] = holding{partitions: n}
 	}
-	r.known = true
+	if more && r.known && (!r.had || now.Before(r.fresh)) {
+		r.fresh = now.Add(settleTime)
+	}
+	r.known, r.had = true, r.had || len(counts) > 0
 	t.broadcast()
 }
 
@@ -151,8 +169,8 @@ func (t *target) place(topic string, key int64) (place, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.topics[topic]
-	if r == nil || !r.known {
-		return place{}, fmt.Errorf("the registry of the target has not told yet who has topic %q", topic)
+	if r == nil || !r.known || time.Now().Before(r.fresh) {
+		return place{}, errNotYet
 	}
 	total := int64(0)
 	for id, h := range r.at {

@@ -15,6 +15,7 @@ import (
 // TestTargetDownForAWhile: while the target is away its lag shows, memory is bounded, the
 // partitions of other brokers go on, and when it is back everything arrives.
 func TestTargetDownForAWhile(t *testing.T) {
+	t.Parallel()
 	const (
 		fetch  = 32 << 10
 		buffer = 128 << 10
@@ -67,6 +68,7 @@ func gauges(t testing.TB, m *mirror.Mirror) map[string]float64 {
 // TestTargetBrokerGone: when a broker of the target stays away for longer than it is
 // waited for, what belongs there goes to the others, in order.
 func TestTargetBrokerGone(t *testing.T) {
+	t.Parallel()
 	live, replica := newCluster(t, 1, 4), newCluster(t, 2, 2)
 	live.produce("t", 0, 50, 200)
 	openMirror(t, replica, []*cluster{live}, func(c *mirror.Config) { c.TargetWait = 300 * time.Millisecond })
@@ -81,6 +83,7 @@ func TestTargetBrokerGone(t *testing.T) {
 // TestConnectionsBreak: connections to the target break under load. Nothing is lost, the
 // order is kept, and what may have come twice was counted.
 func TestConnectionsBreak(t *testing.T) {
+	t.Parallel()
 	live := newCluster(t, 1, 2)
 	target := newSlowTarget(t, 2)
 	target.proxy.setDelay(10 * time.Millisecond)
@@ -112,6 +115,7 @@ func TestConnectionsBreak(t *testing.T) {
 // told with topic, partition and offsets, and the mirror goes on behind it. A mirror that
 // is not there tells of it when it comes.
 func TestSourceRetentionAhead(t *testing.T) {
+	t.Parallel()
 	small := func(c *broker.Config) {
 		c.Storage.SegmentBytes, c.Storage.RetentionBytes, c.Storage.CleanupInterval = 16<<10, 32<<10, 20*time.Millisecond
 	}
@@ -180,6 +184,7 @@ func TestSourceRetentionAhead(t *testing.T) {
 // over. Its partition waits, the other one goes on, and when the target takes it all is
 // there in order.
 func TestRefusedMessageWaits(t *testing.T) {
+	t.Parallel()
 	const limit = 10 << 10
 	live, replica := newCluster(t, 1, 2), newCluster(t, 1, 2, func(c *broker.Config) { c.MaxMessageBytes = limit })
 	conn := dial(t, live.brokers[0].HostPort())
@@ -204,6 +209,7 @@ func TestRefusedMessageWaits(t *testing.T) {
 
 // TestOpenRefuses: what cannot be is said at once.
 func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
 	a, b := newCluster(t, 0, 1), newCluster(t, 0, 1)
 	good := mirror.Config{Sources: []zkConfig{a.config()}, Target: b.config(), Group: group, WhiteList: "t"}
 	for _, c := range []struct {

@@ -92,7 +92,7 @@ func brokerFlags(std stdio, cfg *broker.Config) (fs *flagSet, apply func()) {
 			"  kafka broker --config server.properties --log-dir /mnt/raid/kafka\n"+
 			"  kafka broker --log-dir data --broker-id 1 --listen 0.0.0.0:9092 --zk-connect zk1:2181,zk2:2181,zk3:2181/kafka\n\n"+
 			"Keys of --config, those of Kafka 0.7, in the form of Java's properties files. A flag on the command line wins over its key;\n"+
-			"without either its default holds.\n"+propertyHelp())
+			"without either its default holds.\n"+keyHelp(serverProperties))
 	fs.StringVar(&cfg.LogDir, "log-dir", cfg.LogDir, "folder of the partitions; made if missing")
 	fs.Int32Var(&cfg.ID, "broker-id", cfg.ID, "number of this broker in the cluster; 0 by default")
 	fs.StringVar(&cfg.Listen, "listen", cfg.Listen, "address to serve clients on; port 0 takes a free one, which the log tells")
@@ -190,7 +190,7 @@ func limitFlags(fs *flagSet, cfg *broker.Config) (apply func()) {
 }
 
 func runBroker(ctx context.Context, args []string, std stdio) error {
-	cfg, err := brokerConfig(args, std)
+	cfg, e, err := brokerSettings(args, std)
 	if err != nil {
 		return err
 	}
@@ -201,35 +201,38 @@ func runBroker(ctx context.Context, args []string, std stdio) error {
 	if err != nil {
 		return err
 	}
+	stopMirror := e.start(ctx, s, cfg.Logger)
 	select {
 	case <-ctx.Done():
 		cfg.Logger.Info("broker stops")
 	case <-s.Done():
 	}
+	err = stopMirror()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), brokerStopLimit)
 	defer cancel()
-	return errors.Join(s.Err(), s.Close(stop))
+	return errors.Join(err, s.Err(), s.Close(stop))
 }
 
-// brokerConfig turns the command line, and the file that it may name, into the
-// configuration of a broker.
-func brokerConfig(args []string, std stdio) (broker.Config, error) {
+// brokerSettings turns the command line, and the files that it may name, into the
+// configuration of a broker, and of the mirror in its process.
+func brokerSettings(args []string, std stdio) (broker.Config, *embedded, error) {
 	cfg := broker.DefaultConfig()
 	cfg.Version = versionText()
 	fs, apply := brokerFlags(std, &cfg)
+	e := embeddedFlags(fs)
 	file := fs.String("config", "", "file with the keys of Kafka 0.7, see below; none by default")
 	level := logLevel(slog.LevelInfo)
 	fs.Var(&level, "log-level", "least level of what is logged")
 	format := logFormat("text")
 	fs.Var(&format, "log-format", "form of the log: a line of key=value for each entry, or a JSON object")
 	if err := fs.parse(args, 0, 0); err != nil {
-		return cfg, err
+		return cfg, e, err
 	}
 	cfg.Logger = format.logger(std.Err, slog.Level(level))
 	if *file != "" {
 		notes, err := applyProperties(fs, *file)
 		if err != nil {
-			return cfg, err
+			return cfg, e, err
 		}
 		for _, n := range notes {
 			cfg.Logger.Warn("key without effect", "file", *file, "key", n.key, "why", n.why)
@@ -237,19 +240,22 @@ func brokerConfig(args []string, std stdio) (broker.Config, error) {
 	}
 	apply()
 	if err := checkBrokerFlags(&cfg); err != nil {
-		return cfg, fs.nameKey(err)
+		return cfg, e, fs.nameKey(err)
 	}
 	if err := checkZooKeeperFlags(fs, &cfg); err != nil {
-		return cfg, fs.nameKey(err)
+		return cfg, e, fs.nameKey(err)
 	}
 	if err := cfg.Check(); err != nil {
-		return cfg, usageError{err}
+		return cfg, e, usageError{err}
+	}
+	if err := e.check(fs, &cfg); err != nil {
+		return cfg, e, err
 	}
 	if topics := neverFlushed(&cfg.Storage); len(topics) > 0 {
 		cfg.Logger.Warn("both flush rules are off: messages become visible only when a producer asks for a flush, a segment is full, or the broker stops; give --flush-messages, --flush-interval or --visible appended",
 			"topics", strings.Join(topics, ", "))
 	}
-	return cfg, nil
+	return cfg, e, nil
 }
 
 // checkBrokerFlags checks what the flags' own types do not, so that the error

@@ -22,6 +22,12 @@ import (
 
 func discard() stdio { return stdio{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard} }
 
+// brokerConfig returns the configuration of the broker alone.
+func brokerConfig(args []string, std stdio) (broker.Config, error) {
+	cfg, _, err := brokerSettings(args, std)
+	return cfg, err
+}
+
 // sampleProperties is a server.properties with every key of Kafka 0.7 that is
 // followed, and some that are not.
 const sampleProperties = `# a comment

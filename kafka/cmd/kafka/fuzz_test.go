@@ -97,7 +97,7 @@ func escapeJava(s string, key bool) string {
 func FuzzServerProperties(f *testing.F) {
 	addPropertiesSeeds(f)
 	f.Fuzz(func(t *testing.T, text string) {
-		values, err := readProperties(strings.NewReader(text))
+		values, err := readProperties(strings.NewReader(text), serverProperties, "kafka broker")
 		if err != nil {
 			return
 		}

@@ -61,7 +61,7 @@ func usagef(format string, args ...any) error {
 // commands lists the commands in the order of the help.
 func commands() []command {
 	return []command{
-		brokerCommand(), zookeeperCommand(), produceCommand(), consumeCommand(), offsetsCommand(), topicsCommand(), groupsCommand(), logCommand(), perfCommand(),
+		brokerCommand(), zookeeperCommand(), produceCommand(), consumeCommand(), offsetsCommand(), topicsCommand(), groupsCommand(), mirrorCommand(), logCommand(), perfCommand(),
 		schemaRegistryCommand(),
 		etlCommand(), auditCommand(),
 	}

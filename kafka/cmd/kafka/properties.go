@@ -227,10 +227,10 @@ func withoutZooKeeper(values map[string]propertyValue, given bool) (why string, 
 	return "there is no " + zkConnect, nil
 }
 
-// propertyHelp is the table of keys for --help.
-func propertyHelp() string {
+// keyHelp is a table of keys for --help.
+func keyHelp(table []property) string {
 	var b strings.Builder
-	for _, p := range serverProperties {
+	for _, p := range table {
 		meaning := p.help
 		switch {
 		case p.flag != "" && p.help != "":
@@ -256,7 +256,7 @@ func applyProperties(fs *flagSet, path string) ([]note, error) {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
 	defer file.Close()
-	values, err := readProperties(file)
+	values, err := readProperties(file, serverProperties, "kafka broker")
 	if err != nil {
 		return nil, usagef("--config: %s: %v", path, err)
 	}
@@ -333,9 +333,9 @@ type propertyValue struct {
 	line  int
 }
 
-// readProperties reads a server.properties. Keys that a 0.7 broker does not
-// have, and keys that stand there twice, are errors; Java would take the last.
-func readProperties(r io.Reader) (map[string]propertyValue, error) {
+// readProperties reads a properties file, for a command. Keys that are not in its table,
+// and keys that stand there twice, are errors; Java would take the last.
+func readProperties(r io.Reader, table []property, command string) (map[string]propertyValue, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxPropertiesBytes+1))
 	if err != nil {
 		return nil, err
@@ -349,8 +349,8 @@ func readProperties(r io.Reader) (map[string]propertyValue, error) {
 	}
 	values := map[string]propertyValue{}
 	for _, p := range properties {
-		if !slices.ContainsFunc(serverProperties, func(known property) bool { return known.key == p.key }) {
-			return nil, fmt.Errorf("line %d: unknown key %.80q; the nearest is %q (\"kafka broker --help\" lists all)", p.line, p.key, nearestProperty(p.key))
+		if !slices.ContainsFunc(table, func(known property) bool { return known.key == p.key }) {
+			return nil, fmt.Errorf("line %d: unknown key %.80q; the nearest is %q (\"%s --help\" lists all)", p.line, p.key, nearestProperty(p.key, table), command)
 		}
 		if first, twice := values[p.key]; twice {
 			return nil, fmt.Errorf("line %d: %s is there already, in line %d", p.line, p.key, first.line)
@@ -362,9 +362,9 @@ func readProperties(r io.Reader) (map[string]propertyValue, error) {
 
 // nearestProperty returns the key that takes the fewest changes of a letter to
 // reach.
-func nearestProperty(key string) string {
+func nearestProperty(key string, table []property) string {
 	key = key[:min(len(key), 80)]
-	return slices.MinFunc(serverProperties, func(a, b property) int {
+	return slices.MinFunc(table, func(a, b property) int {
 		return editDistance(key, a.key) - editDistance(key, b.key)
 	}).key
 }
