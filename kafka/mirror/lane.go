@@ -41,6 +41,7 @@ type lane struct {
 	gap       *consumer.OutOfRangeError
 	paused    bool
 	failing   error         // why nothing gets through at present, or nil
+	unread    error         // why nothing more can be read at present, or nil
 	since     time.Time     // when that began
 	toldAt    time.Time     // when it was logged last
 	stopping  bool          // no more is sent
@@ -91,6 +92,7 @@ func (l *lane) add(entries message.Set, offset int64) bool {
 	if l.flushed < 0 {
 		l.flushed = offset // before anything is sent it is to be committed
 	}
+	l.unread = nil
 	l.next = offset + int64(len(entries))
 	l.queue = append(l.queue, sets...)
 	l.bytes += len(entries)
@@ -217,6 +219,13 @@ func (l *lane) noteCommitted(offset int64) {
 	l.signal()
 }
 
+// sourceFailed notes that nothing more can be read.
+func (l *lane) sourceFailed(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unread = err
+}
+
 // missing notes that the source does not have what comes next.
 func (l *lane) missing(e *consumer.OutOfRangeError) {
 	l.mu.Lock()
@@ -258,13 +267,13 @@ type state struct {
 	next      int64
 	bytes     int
 	onTheWay  int // bytes that are sent and not acknowledged
-	failing   error
+	stalled   bool
 }
 
 func (l *lane) state() state {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	st := state{tp: l.tp, flushed: l.flushed, committed: l.committed, next: l.next, bytes: l.bytes, failing: l.failing}
+	st := state{tp: l.tp, flushed: l.flushed, committed: l.committed, next: l.next, bytes: l.bytes, stalled: l.failing != nil || l.unread != nil}
 	for _, s := range l.queue[:l.sent] {
 		st.onTheWay += s.bytes()
 	}

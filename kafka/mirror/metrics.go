@@ -62,7 +62,7 @@ var metricList = []metric{
 	counter("commits_total", "Offsets written to the source's ZooKeeper.", func(st Stats) int64 { return st.Commits }),
 	counter("commit_failures_total", "Commits of which some offsets could not be written.", func(st Stats) int64 { return st.CommitFailures }),
 	gauge("partitions", "Partitions of sources that this mirror owns and copies.", func(st Stats) int64 { return int64(st.Partitions) }),
-	gauge("partitions_stalled", "Partitions of which nothing gets through to the target at present.", func(st Stats) int64 { return int64(st.Stalled) }),
+	gauge("partitions_stalled", "Partitions of which nothing can be read, or gets through to the target, at present.", func(st Stats) int64 { return int64(st.Stalled) }),
 	gauge("buffered_bytes", "Bytes that are read and not flushed at the target yet.", func(st Stats) int64 { return st.BufferedBytes }),
 }
 

@@ -283,6 +283,7 @@ func (s *source) partitionFailed(err *consumer.PartitionError) {
 		level = slog.LevelWarn
 	}
 	s.m.counts.sourceFailed()
+	l.sourceFailed(err)
 	l.log.Log(s.life, level, "the source cannot be read", "offset", err.Offset, "tried_again", err.Temporary, "error", err)
 }
 

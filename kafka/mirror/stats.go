@@ -29,7 +29,7 @@ type Stats struct {
 	Commits, CommitFailures int64 // offsets written, and commits of which some were not
 
 	Partitions    int   // owned and copied
-	Stalled       int   // of them, those of which nothing gets through at present
+	Stalled       int   // of them, those of which nothing can be read, or gets through, at present
 	BufferedBytes int64 // read and not flushed at the target yet
 }
 
@@ -41,7 +41,7 @@ func (m *Mirror) Stats() Stats {
 	for _, s := range m.sources {
 		for _, l := range s.allLanes() {
 			st.Partitions++
-			if l.state().failing != nil {
+			if l.state().stalled {
 				st.Stalled++
 			}
 		}

@@ -1,6 +1,8 @@
 package mirror_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"kafkalab/kafka/broker"
+	"kafkalab/kafka/message"
 	"kafkalab/kafka/mirror"
 )
 
@@ -204,6 +207,37 @@ func TestRefusedMessageWaits(t *testing.T) {
 	replica.awaitArrived("t", 200).check(t, 2, 100)
 	if d := replica.arrived("t").doubled(); d > 0 {
 		t.Errorf("%d messages are doubled", d)
+	}
+}
+
+// TestDamagedSource: damage in the source's log is told, and is not passed over: what comes
+// before it is copied and committed, and other partitions go on.
+func TestDamagedSource(t *testing.T) {
+	t.Parallel()
+	const size = 200
+	live, replica := newCluster(t, 1, 2), newCluster(t, 1, 2)
+	live.produce("t", 0, 100, size)
+	b := live.brokers[0]
+	b.Stop()
+	file := filepath.Join(b.Config.LogDir, "t-0", "00000000000000000000.kafka")
+	log, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const each = size + message.Overhead0
+	log[50*each+message.Overhead0+30] ^= 1
+	if err := os.WriteFile(file, log, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.Restart()
+	m := openMirror(t, replica, []*cluster{live}, nil)
+	replica.awaitArrived("t", 150)
+	await(t, "the partition to stand still", func() bool { st := m.Stats(); return st.Stalled == 1 && st.SourceFailures > 0 })
+	await(t, "the offset of the damage", func() bool { return live.stored(group, "t", mirrorPartition(0, 0)) == 50*each })
+	live.produceTo(dial(t, b.HostPort()), 0, "t", 1, 100, 50, size)
+	replica.awaitArrived("t", 200)
+	if a := replica.arrived("t"); len(a["t 0-0"]) != 50 || len(a["t 0-1"]) != 150 {
+		t.Errorf("%d and %d messages have come, not 50 and 150", len(a["t 0-0"]), len(a["t 0-1"]))
 	}
 }
 

@@ -52,18 +52,18 @@ const mirrorStopLimit = 40 * time.Second
 
 // mirrorOptions are the flags of mirror.
 type mirrorOptions struct {
-	sources          []string
-	target           string
-	cfg              mirror.Config
-	reset            string
-	fetch, buffer    *byteSize
-	session, connect time.Duration
-	consumerFiles    []string
-	producerFile     string
-	metricsListen    string
-	level            logLevel
-	format           logFormat
-	notes            []note // keys of the files without effect
+	sources                 []string
+	target                  string
+	cfg                     mirror.Config
+	reset                   string
+	fetch, maxFetch, buffer *byteSize
+	session, connect        time.Duration
+	consumerFiles           []string
+	producerFile            string
+	metricsListen           string
+	level                   logLevel
+	format                  logFormat
+	notes                   []note // keys of the files without effect
 }
 
 // mirrorFlags binds the flags of "kafka mirror".
@@ -80,6 +80,7 @@ func mirrorFlags(std stdio, o *mirrorOptions) *flagSet {
 	fs.BoolVar(&c.WithSchemas, "with-schemas", false, "copy the topic of the schema registry too")
 	fs.StringVar(&o.reset, "offset-reset", "smallest", "where to begin in a partition that the group has no offset of: smallest (or earliest), largest (or latest)")
 	o.fetch = fs.sizeFlag("fetch-size", mirror.DefaultFetchBytes, "how much to ask for at once; of a partition less than that comes twice after a kill")
+	o.maxFetch = fs.sizeFlag("max-fetch-size", consumer.DefaultMaxFetchBytes, "how large a message may be, its header included")
 	o.buffer = fs.sizeFlag("max-buffer", mirror.DefaultMaxBufferBytes, "how much is kept, of all partitions, until the target has flushed it")
 	fs.DurationVar(&c.CommitInterval, "commit-interval", mirror.DefaultCommitInterval, "how often what is flushed is committed at least")
 	fs.DurationVar(&c.FlushTimeout, "flush-timeout", mirror.DefaultFlushTimeout, "how long the target may take to flush until it is sent again")
@@ -103,6 +104,7 @@ func (o *mirrorOptions) config(log *slog.Logger) (mirror.Config, error) {
 	cfg := o.cfg
 	cfg.Logger = log
 	cfg.FetchBytes, cfg.MaxBufferBytes = int(*o.fetch), int64(*o.buffer)
+	cfg.MaxFetchBytes = max(int(*o.maxFetch), cfg.FetchBytes)
 	switch {
 	case len(o.sources) == 0:
 		return cfg, usagef("--%s is missing: where is the cluster to copy from?", sourceFlag)
