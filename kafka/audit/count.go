@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,9 @@ import (
 type Loaded struct {
 	Name  string // of the file, by which it is known as counted
 	Topic string
+	// Until is a time before which all in it was made. Files of which nothing can be
+	// counted any more, by [Limits.Keep], are passed over, and forgotten.
+	Until time.Time
 	// Read gives each payload of the file, in order; it is valid until f returns. An
 	// error of f ends it.
 	Read func(f func(payload []byte) error) error
@@ -35,24 +39,29 @@ func CountLoaded(ctx context.Context, cfg CheckerConfig, files []Loaded, eventTo
 	if header == nil {
 		header = plainReader()
 	}
+	c.mu.Lock()
+	c.tally.fold(c.cfg.Clock.Now().UnixMilli())
+	horizon := time.UnixMilli(c.tally.horizon)
+	c.mu.Unlock()
+	gone := func(until time.Time) bool { return !until.After(horizon) }
 	done := map[string]bool{}
-	for _, name := range c.state.Files {
-		done[name] = true
+	c.state.Files = slices.DeleteFunc(c.state.Files, func(f FileDone) bool { return gone(f.Until) })
+	for _, f := range c.state.Files {
+		done[f.Name] = true
 	}
 	for _, f := range files {
 		isEvent := eventTopic != "" && f.Topic == eventTopic
-		if done[f.Name] || !isEvent && !slices.Contains(c.cfg.Topics, f.Topic) {
+		if done[f.Name] || gone(f.Until) || !isEvent && !slices.Contains(c.cfg.Topics, f.Topic) {
 			continue
 		}
 		if err := c.countFile(ctx, f, isEvent, header); err != nil {
-			// What was counted of this file stays in memory, and is not written.
+			// What was counted of this file, and of those before it, is not written.
 			return fmt.Errorf("audit: count %s: %w", f.Name, err)
 		}
-		c.state.Files = append(c.state.Files, f.Name)
+		c.state.Files = append(c.state.Files, FileDone{f.Name, f.Until})
 		done[f.Name] = true
-		c.moved = true
 	}
-	slices.Sort(c.state.Files)
+	slices.SortFunc(c.state.Files, func(a, b FileDone) int { return cmp.Compare(a.Name, b.Name) })
 	c.caughtUp(through)
 	return c.save()
 }

@@ -32,7 +32,7 @@ type State struct {
 	Horizon  time.Time `json:"horizon"` // windows that had ended by then are in Older alone
 
 	Positions []Position              `json:"positions,omitempty"` // of what is consumed
-	Files     []string                `json:"files,omitempty"`     // of what is read from files, those that are done with
+	Files     []FileDone              `json:"files,omitempty"`     // of what is read from files, those that are done with
 	Topics    map[string]*TopicCounts `json:"topics"`              // those that are watched
 	Events    EventCounts             `json:"events"`
 	Older     []Older                 `json:"older,omitempty"`
@@ -50,6 +50,12 @@ type Position struct {
 	Skipped   int64  `json:"skipped,omitempty"`
 	BeganAnew int64  `json:"began_anew,omitempty"`
 	Problem   string `json:"problem,omitempty"` // why it stands still, if it does
+}
+
+// FileDone is a file that was counted.
+type FileDone struct {
+	Name  string    `json:"name"`
+	Until time.Time `json:"until"` // all in it was made before
 }
 
 // Older are the sums of a topic and server over what is older than State.Horizon.

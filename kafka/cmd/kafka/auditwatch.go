@@ -53,9 +53,13 @@ func runAuditWatch(ctx context.Context, args []string, std stdio) error {
 		return err
 	}
 	o.zk.servers, o.zk.connect, o.zk.joins = *zk, *connectTimeout, true
-	if err := o.check(); err != nil {
+	if err := o.check(fs); err != nil {
 		return err
 	}
+	if err := o.open(); err != nil {
+		return err
+	}
+	defer o.close()
 	reg, err := o.zk.open(ctx, std.Err)
 	if err != nil {
 		return err
@@ -64,8 +68,8 @@ func runAuditWatch(ctx context.Context, args []string, std stdio) error {
 	return o.watch(ctx, reg, std)
 }
 
-func (o *auditWatchOptions) check() error {
-	if err := o.checkerFlags.check(); err != nil {
+func (o *auditWatchOptions) check(fs *flagSet) error {
+	if err := o.checkerFlags.check(fs); err != nil {
 		return err
 	}
 	if o.interval <= 0 {
