@@ -116,6 +116,7 @@ func runProduce(ctx context.Context, args []string, std stdio) error {
 	if err := o.audit.check(fs, o.topic); err != nil {
 		return err
 	}
+	o.avro.audited = o.audit.on
 	if o.longestLine() < 1 {
 		return usagef("--max-message-size %s: an envelope alone has %d bytes", o.maxSize, o.audit.overhead())
 	}

@@ -21,7 +21,8 @@ server, an id of this producer and a sequence number, and how many there were in
 each fixed window of time is published to the topic of monitoring events; "kafka
 audit" checks that all of them arrive. Lines whose sending fails are sent again for
 --audit-retry, with the same sequence numbers, and then given up: the others go
-on, and the exit status is 1.`
+on, and the exit status is 1. With --avro-schema too there is no envelope: the same is
+in a field "header" of the record, which is added to the schema.`
 
 // auditRetry is how long lines are sent again by default.
 const auditRetry = 30 * time.Second
@@ -53,9 +54,6 @@ func (a *auditFlags) add(fs *flagSet) {
 func (a *auditFlags) check(fs *flagSet, topic string) error {
 	if !a.on {
 		return fs.refuse("it goes with --audit", "audit-window", "audit-topic", "audit-server", "audit-retry", "audit-spool")
-	}
-	if err := fs.refuse("--audit puts lines into plain envelopes, which are for topics without a schema", "avro-schema"); err != nil {
-		return err
 	}
 	if a.server == "" {
 		name, err := os.Hostname()
@@ -90,33 +88,51 @@ type auditedLines struct {
 	topic string
 	notes io.Writer
 	lost  int // lines that were given up
+	// fitting returns how many of some lines can be messages, and what is wrong with
+	// the next one.
+	fitting func(lines [][]byte) (int, error)
 }
 
 // newAuditedLines returns what publishes lines by messages, and monitoring events by
 // events.
 func (o *produceOptions) newAuditedLines(messages, events audit.Sender, notes io.Writer) (*auditedLines, error) {
 	log := slog.New(slog.NewTextHandler(notes, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	p, err := audit.NewProducer(audit.ProducerConfig{
+	cfg := audit.ProducerConfig{
 		Messages: messages, Acked: o.cfg.Acks != producer.AcksNone, RetryFor: o.audit.retry, Events: events, Topic: o.audit.topic,
 		Server: o.audit.server, Window: o.audit.window, Spool: o.audit.spool, Logger: log,
 		NotSent: func(err error) { fmt.Fprintf(notes, "%v; going on\n", err) },
-	})
+	}
+	if e := o.avro.encoder; e != nil {
+		cfg.Encode = func(dst []byte, h envelope.Header, line []byte) ([]byte, error) {
+			return e.AppendJSONWithHeader(dst, line, h)
+		}
+	}
+	p, err := audit.NewProducer(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &auditedLines{Producer: p, topic: o.topic, notes: notes}, nil
+	return &auditedLines{Producer: p, topic: o.topic, notes: notes, fitting: o.avro.fitting}, nil
 }
 
-// send publishes lines with one key, and goes on after those that it has to give up.
+// send publishes lines with one key, and goes on after those that it has to give up. A
+// line that can be no message is an error.
 func (a *auditedLines) send(ctx context.Context, key []byte, lines [][]byte) (int, error) {
+	n, unfit := a.fitting(lines)
+	if n == 0 {
+		return 0, unfit
+	}
+	lines = lines[:n]
 	err := a.Send(ctx, a.topic, key, lines...)
-	if err == nil || ctx.Err() != nil {
+	switch {
+	case err == nil:
+		return len(lines), unfit
+	case ctx.Err() != nil:
 		return taken(err), err
 	}
 	left := len(lines) - taken(err)
 	a.lost += left
 	fmt.Fprintf(a.notes, "%s given up: %v; going on\n", count(left, "line"), err)
-	return len(lines), nil
+	return len(lines), unfit
 }
 
 // end closes what publishes the messages, then publishes what the events are to tell of

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
+	"kafkalab/kafka/envelope"
 	"kafkalab/kafka/schema"
 )
 
@@ -12,6 +14,9 @@ import (
 // schema it leaves them as they are.
 type avroInput struct {
 	file, subject, registry string
+
+	// audited says that lines get the audit header, which is a field of their record.
+	audited bool
 
 	client  *schema.Client
 	encoder *schema.Encoder // nil: lines stay as they are
@@ -60,7 +65,14 @@ func (a *avroInput) open(ctx context.Context, connect *connector) error {
 	if err != nil {
 		return fmt.Errorf("--avro-schema: %w", err)
 	}
-	s, err := schema.Parse(string(text))
+	wanted := string(text)
+	if a.audited {
+		wanted, err = schema.WithHeader(wanted)
+	}
+	if err != nil {
+		return fmt.Errorf("--avro-schema %s: %w", a.file, err)
+	}
+	s, err := schema.Parse(wanted)
 	if err != nil {
 		return fmt.Errorf("--avro-schema %s: %w", a.file, err)
 	}
@@ -110,4 +122,22 @@ func (a *avroInput) sendEncoded(lines [][]byte, send func(payloads [][]byte) err
 		}
 	}
 	return len(payloads), unfit
+}
+
+// anyHeader stands for the audit header of lines that are only looked at.
+var anyHeader = envelope.Header{Time: time.UnixMilli(0), Server: "-", Producer: envelope.ProducerID{1}, Sequence: 1}
+
+// fitting returns how many lines, from the first, can be encoded with an audit header,
+// and what is wrong with the next one. A line gets its number in the sequence of the
+// producer when it is sent, so one that does not fit must be known before.
+func (a *avroInput) fitting(lines [][]byte) (n int, err error) {
+	if a.encoder == nil {
+		return len(lines), nil
+	}
+	for i, line := range lines {
+		if a.buf, err = a.encoder.AppendJSONWithHeader(a.buf[:0], line, anyHeader); err != nil {
+			return i, err
+		}
+	}
+	return len(lines), nil
 }
