@@ -97,6 +97,30 @@ func TestClaimsHoldNoVerdict(t *testing.T) {
 	}
 }
 
+// endToEnd is the first check of C20.
+const endToEnd = `  says = "mean delay from end to end"
+  scenario = "pipeline"
+  system = "pipeline"
+  quantity = "mean delay to load"
+  statistic = "median"
+  relation = "about"
+  value = 10
+  tolerance = 0.25
+  least_messages = 12_000
+`
+
+// A scenario that is to come is no fault, and decides nothing.
+func TestClaimsThatWait(t *testing.T) {
+	text := bytes.Replace(claimsTOML, []byte(endToEnd), []byte("  says = \"delay from end to end\"\n  scenario = \"to-come\"\n  not_built = true\n"), 1)
+	c, err := parseClaims(text, scenariosOf(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k := claimOf(t, c, "C20").Checks[0]; !k.NotBuilt || k.measures() || k.Scenario != "to-come" {
+		t.Errorf("%+v", k)
+	}
+}
+
 func TestClaimsAreReadStrictly(t *testing.T) {
 	for _, c := range []struct{ name, old, new, want string }{
 		{"unknown key", "arithmetic = \"50,000", "arithmatic = \"50,000", `unknown key "claim.arithmatic"`},
@@ -119,9 +143,9 @@ func TestClaimsAreReadStrictly(t *testing.T) {
 		{"relation", "relation = \"about\"", "relation = \"around\"", `relation = "around"`},
 		{"value", "value = 50_000", "value = -1", "value = -1"},
 		{"no tolerance", "  tolerance = 0.25\n", "", "tolerance = 0"},
-		{"nothing decides", "  not_built = true\n", "", "one of a quantity, not_built and not_testable is wanted"},
-		{"built and not", "  not_built = true\n", "  not_built = true\n  system = \"kafka\"\n", "names no quantity, or a scenario that is not built"},
-		{"no scenario", "  scenario = \"pipeline\"\n", "", "does not say which scenario"},
+		{"nothing decides", endToEnd, "  says = \"delay from end to end\"\n  scenario = \"to-come\"\n", "one of a quantity, not_built and not_testable is wanted"},
+		{"built and not", endToEnd, "  says = \"delay from end to end\"\n  scenario = \"to-come\"\n  not_built = true\n  system = \"kafka\"\n", "names no quantity, or a scenario that is not built"},
+		{"no scenario", endToEnd, "  says = \"delay from end to end\"\n  not_built = true\n", "does not say which scenario"},
 		{"least", "least_messages = 1_000_000", "least_messages = 0", "least_messages = 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -41,6 +41,8 @@ func comparisonsOf(s resultfile.Scenario) []comparison {
 			return []comparison{along}
 		}
 		return []comparison{along, {"Between the lines", first(func(y, other resultfile.System) bool { return onAxis(y) && onAxis(other) && other.X == y.X })}}
+	case resultfile.OverTiers:
+		return []comparison{{"Between the systems", first(func(_, _ resultfile.System) bool { return true })}}
 	case resultfile.Latencies, resultfile.OverTime:
 		return []comparison{{"Between the systems", first(func(y, other resultfile.System) bool { return other.Rate == y.Rate })}}
 	case resultfile.Bars:

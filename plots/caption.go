@@ -155,7 +155,7 @@ const leastMeasured = 1.0
 // briefLine names the systems whose attempts are too short to measure anything;
 // "" if there are none.
 func briefLine(r *resultfile.Result, s resultfile.Scenario, shown func(resultfile.System) bool) string {
-	if s.Work == resultfile.Rebalance || s.Work == resultfile.Crash {
+	if s.Work == resultfile.Rebalance || s.Work == resultfile.Crash || s.Work == resultfile.Pipeline {
 		return "" // their seconds are no measurement
 	}
 	var brief []resultfile.System
@@ -214,7 +214,7 @@ func busyAttempts(r *resultfile.Result, s resultfile.Scenario, v view) (n int, l
 // has arrived and all are verified it takes longer.
 func heldTo(run resultfile.Run, s resultfile.Scenario, v view) string {
 	if run.CapSeconds > 0 {
-		if s.Work == resultfile.Rebalance || s.Work == resultfile.Stream {
+		if s.Work == resultfile.Rebalance || s.Work == resultfile.Stream || s.Work == resultfile.Pipeline {
 			return "" // they last as long as they are planned to
 		}
 		verb := "sends"

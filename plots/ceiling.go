@@ -39,7 +39,7 @@ func ceilingOf(run resultfile.Run, s resultfile.Scenario, y resultfile.System) f
 // whether that marks it; 0: not known.
 func ofCeiling(run resultfile.Run, s resultfile.Scenario, y resultfile.System, messagesPerSecond float64) (share float64, bound bool) {
 	ceiling := ceilingOf(run, s, y)
-	if ceiling <= 0 || s.Work == resultfile.Rebalance {
+	if ceiling <= 0 || s.Work == resultfile.Rebalance || s.Work == resultfile.Pipeline {
 		return 0, false
 	}
 	share = messagesPerSecond / ceiling
@@ -56,7 +56,7 @@ func ceilingLine(r *resultfile.Result, s resultfile.Scenario, shown func(resultf
 	measured := false
 	for _, y := range s.Systems {
 		ceiling := ceilingOf(r.Run, s, y)
-		if !shown(y) || ceiling == 0 || s.Work == resultfile.Rebalance {
+		if !shown(y) || ceiling == 0 || s.Work == resultfile.Rebalance || s.Work == resultfile.Pipeline {
 			continue
 		}
 		payload := payloadOf(s, y.ID)

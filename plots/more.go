@@ -52,6 +52,7 @@ func moreTables(r *resultfile.Result, s resultfile.Scenario) []NamedTable {
 		add(NamedTable{Title: c.title, Table: c.table(r, s), Note: comparisonNote})
 	}
 	add(NamedTable{Title: "Latency", Table: latencyTable(r, s), Note: "From the planned send time, but for the last column of times; medians over the repetitions. " + percentilesNote})
+	add(NamedTable{Title: "Tiers of the pipeline", Table: tiersTable(r, s), Note: tiersNote})
 	add(NamedTable{Title: "What became of the messages", Table: countsTable(r, s),
 		Note: "Over all attempts, valid or not. Gap: what the client handed over beyond what the broker holds by its own count. Lost, doubled, damaged and reordered by the contents."})
 	add(NamedTable{Title: "What was used", Table: usedTable(r, s), Note: boundsNote})

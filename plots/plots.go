@@ -6,7 +6,8 @@
 // system's rate over equal windows of data, derived from the cumulative points:
 // for produce of what arrived at the broker, for consume of what was consumed.
 // The others show quantities of whole attempts (a sweep, bars), what was sampled
-// over the time of one, or the latencies of all messages.
+// over the time of one, the latencies of all messages, or the delays to each tier of
+// a pipeline with what its audit found complete.
 //
 // Only valid attempts count; every other one is named with its reason. What
 // stands around a median is its 95 % interval, or with fewer than six repetitions
@@ -70,6 +71,8 @@ func figuresOf(r *resultfile.Result, s resultfile.Scenario) []namedFigure {
 		return []namedFigure{{s.Name, newOverTime(r, s)}}
 	case resultfile.Latencies:
 		return []namedFigure{{s.Name, newLatencies(r, s)}}
+	case resultfile.OverTiers:
+		return []namedFigure{{s.Name, newTiers(r, s)}}
 	}
 	main := newFigure(r, s, paperView)
 	other := "-log"

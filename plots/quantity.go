@@ -53,11 +53,21 @@ const (
 	RestartTime       Quantity = "restart time"    // until a crashed broker takes requests again
 	SettleTime        Quantity = "settle time"     // from a join or leave until each partition has an owner; the median of those of an attempt
 	SettleTimeLongest Quantity = "settle time, longest"
-	SettleAfterKill   Quantity = "settle time after a kill" // the end of the killed one's session included
-	RebalanceTries    Quantity = "rebalance tries"          // the most that one consumer made for one join or leave
-	QuietRequests     Quantity = "quiet requests"           // of ZooKeeper while nobody joins or leaves
-	QuietCommits      Quantity = "quiet commits"            // commits of offsets, which are none of those
-	QuietProofs       Quantity = "quiet proofs"             // of the session, which are neither
+	SettleAfterKill   Quantity = "settle time after a kill"    // the end of the killed one's session included
+	RebalanceTries    Quantity = "rebalance tries"             // the most that one consumer made for one join or leave
+	QuietRequests     Quantity = "quiet requests"              // of ZooKeeper while nobody joins or leaves
+	QuietCommits      Quantity = "quiet commits"               // commits of offsets, which are none of those
+	QuietProofs       Quantity = "quiet proofs"                // of the session, which are neither
+	DelayLive         Quantity = "delay to live"               // of a pipeline: from the making of a message until the first cluster hands it out; the median
+	DelayReplica      Quantity = "delay to replica"            // the same to the replica cluster
+	DelayLoad         Quantity = "delay to load"               // and to the output of the load
+	DelayLoadMean     Quantity = "mean delay to load"          // the mean of the same
+	DelayLoadP99      Quantity = "delay to load p99"           //
+	AuditMissing      Quantity = "audit missing"               // messages that the audit misses, in the tier that misses most
+	AuditDoubled      Quantity = "audit doubled"               // that it has twice
+	AuditUnreported   Quantity = "audit unreported"            // that no monitoring event speaks of
+	AuditWrong        Quantity = "audit wrong"                 // missing and doubled by the audit beyond what really is, or short of it, over all tiers
+	AuditBeyond       Quantity = "audit missing, not left out" // missing by the audit, beyond or short of what was left out on purpose
 	RepeatsClean      Quantity = "repeats after clean ends"
 	RepeatsUnclean    Quantity = "repeats after unclean ends"
 	RepeatsBeyond     Quantity = "repeats beyond the uncommitted" // of those after unclean ends; 0 is what is promised
@@ -146,6 +156,16 @@ var quantities = map[Quantity]quantity{
 	SettleTime:        {unit: "s", title: "Time to settle", less: true, of: measure("settle_median_seconds")},
 	SettleTimeLongest: {unit: "s", title: "Longest time to settle", less: true, of: measure("settle_max_seconds")},
 	RebalanceTries:    {unit: "tries", title: "Tries of a rebalance, at most", less: true, of: measure("tries_max")},
+	DelayLive:         {unit: "s", title: "Delay to the live cluster, median", less: true, of: measure("delay_live_p50_seconds")},
+	DelayReplica:      {unit: "s", title: "Delay to the replica cluster, median", less: true, of: measure("delay_replica_p50_seconds")},
+	DelayLoad:         {unit: "s", title: "Delay to the load's output, median", less: true, of: measure("delay_load_p50_seconds")},
+	DelayLoadMean:     {unit: "s", title: "Delay to the load's output, mean", less: true, of: measure("delay_load_mean_seconds")},
+	DelayLoadP99:      {unit: "s", title: "Delay to the load's output, 99th percentile", less: true, of: measure("delay_load_p99_seconds")},
+	AuditMissing:      {unit: "messages", title: "Missing by the audit", less: true, of: measure("audit_missing")},
+	AuditDoubled:      {unit: "messages", title: "Doubled by the audit", less: true, of: measure("audit_doubled")},
+	AuditUnreported:   {unit: "messages", title: "Of no monitoring event", less: true, of: measure("audit_unreported")},
+	AuditWrong:        {unit: "messages", title: "What the audit is wrong by", less: true, of: measure("audit_wrong")},
+	AuditBeyond:       {unit: "messages", title: "Missing by the audit, beyond what was left out", less: true, of: measure("audit_missing_beyond_dropped")},
 	QuietRequests:     {unit: "1/s", title: "Requests of ZooKeeper while nothing changes", less: true, of: measure("quiet_requests_per_second")},
 	QuietCommits:      {unit: "1/s", title: "Commits of offsets while nothing changes", less: true, of: measure("quiet_commits_per_second")},
 	QuietProofs:       {unit: "1/s", title: "Proofs of sessions while nothing changes", less: true, of: measure("quiet_proofs_per_second")},

@@ -79,6 +79,8 @@ func quantitiesOf(s resultfile.Scenario) []Quantity {
 		switch s.Chart {
 		case resultfile.Latencies:
 			return []Quantity{LatencyP50, LatencyP90, LatencyP99, LatencyP999}
+		case resultfile.OverTiers:
+			return []Quantity{DelayLive, DelayReplica, DelayLoad, DelayLoadMean, AuditMissing, AuditDoubled}
 		case resultfile.OverTime:
 			return []Quantity{MessageRate, ResidentPeak, GCShare, DiskReads, DiskWrites}
 		}

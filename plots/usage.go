@@ -70,7 +70,7 @@ func usedBy(samples []resultfile.Sample, host string, s resultfile.Scenario, a r
 	if !known || moved.to <= moved.from {
 		// As long as the messages moved at most, since little is used else.
 		u.seconds = last.Seconds - first.Seconds
-		if s.Work != resultfile.Crash && s.Work != resultfile.Rebalance && a.Seconds > 0 {
+		if s.Work != resultfile.Crash && s.Work != resultfile.Rebalance && s.Work != resultfile.Pipeline && a.Seconds > 0 {
 			u.seconds = min(u.seconds, a.Seconds)
 		}
 		u.used = grown(first, last)

@@ -17,6 +17,7 @@ import (
 	"kafkalab/compare/activemq"
 	"kafkalab/compare/kafka"
 	"kafkalab/compare/nats"
+	"kafkalab/compare/pipeline"
 	"kafkalab/compare/rabbitmq"
 	"kafkalab/compare/rawlimit"
 	"kafkalab/harness/driver"
@@ -41,7 +42,7 @@ var wanted = map[string]resultfile.Work{
 	"data-size": "", "data-size-produce": resultfile.Produce, "data-size-consume": resultfile.Consume,
 	"restart-cache": resultfile.Consume, "footprint": resultfile.Produce, "tailing": resultfile.Stream,
 	"consume-writes": resultfile.Consume, "latency": resultfile.Stream, "rebalance": resultfile.Rebalance,
-	"loss-budget": resultfile.Crash, "soak": resultfile.Stream,
+	"loss-budget": resultfile.Crash, "soak": resultfile.Stream, "pipeline": resultfile.Pipeline,
 	"smoke": "", "smoke-all": "",
 	"ceilings": "", "ceilings-produce": resultfile.Produce, "ceilings-consume": resultfile.Consume, "ceilings-wire": resultfile.Produce,
 	"ceilings-wire-consume": resultfile.Consume, "ceilings-both": resultfile.Produce, "latency-unshaped": resultfile.Stream,
@@ -53,7 +54,7 @@ var wanted = map[string]resultfile.Work{
 func library() scenario.Library { return scenario.NewLibrary(scenarios.Files) }
 
 func drivers() *driver.Table {
-	return driver.NewTable(kafka.New(), rabbitmq.New(), activemq.New(), nats.New(), rawlimit.New(), driver.NewNull())
+	return driver.NewTable(kafka.New(), pipeline.New(), rabbitmq.New(), activemq.New(), nats.New(), rawlimit.New(), driver.NewNull())
 }
 
 func TestEveryScenarioIsThere(t *testing.T) {
@@ -161,8 +162,9 @@ func TestFiguresOfEveryScenario(t *testing.T) {
 				}
 			}
 			// No limit of the hardware is in the way of a rebalance, nor does one
-			// tell how many messages a crash may lose.
-			if limits == 0 && work != resultfile.Rebalance && work != resultfile.Crash {
+			// tell how many messages a crash may lose, nor in that of a pipeline, which
+			// its periods bound.
+			if limits == 0 && work != resultfile.Rebalance && work != resultfile.Crash && work != resultfile.Pipeline {
 				t.Errorf("%s has no limit to be held against", name)
 			}
 		}

@@ -24,6 +24,7 @@ var serverPackages = []pack{
 	{"rabbitmq-server", "RabbitMQ", []string{"/usr/lib/rabbitmq/bin/rabbitmq-server", "erl", "epmd"}},
 	{"activemq", "ActiveMQ", []string{"/usr/share/java/activemq-run.jar", "java"}},
 	{"nats-server", "NATS", []string{"nats-server"}},
+	{"haproxy", "haproxy", []string{"haproxy"}},
 	{"bash", "bash", []string{"bash"}}, // asks them whether they take requests
 }
 

@@ -21,6 +21,7 @@ need() {
 need rabbitmq-server /usr/lib/rabbitmq/bin/rabbitmq-server erl epmd
 need activemq /usr/share/java/activemq-run.jar java
 need nats-server nats-server
+need haproxy haproxy # the load balancer before a pipeline
 need iproute2 ip tc
 need openssh-server /usr/sbin/sshd
 need openssh-client ssh ssh-keygen
@@ -54,7 +55,7 @@ setup: missing on this system: $missing
 setup: only Debian and Ubuntu are installed on by this script. Install the packages of
 setup: those names, or their like (RabbitMQ 3.10 or newer with Erlang; ActiveMQ 5 with its
 setup: STOMP and KahaDB parts under /usr/share/activemq and a Java runtime; a nats-server
-setup: of 2.9 or newer on the PATH or in /usr/sbin; ip and tc;
+setup: of 2.9 or newer on the PATH or in /usr/sbin; haproxy, likewise; ip and tc;
 setup: the OpenSSH server, not started; strace; bash; mkfs.ext4, mkfs.btrfs, mount and losetup;
 setup: ZooKeeper 3.5 or newer whose /usr/share/java/zookeeper.jar names the jars that it
 setup: needs; Maven and a Java compiler of version 17 or newer; a C compiler with the C
@@ -110,7 +111,7 @@ fi
 if [ -d /run/systemd/system ]; then
 	for p in $missing; do
 		case $p in
-		rabbitmq-server | activemq | nats-server) systemctl disable --quiet "$p.service" 2>&1 || echo "setup: cannot keep $p from starting with the machine: systemctl disable $p" >&2 ;;
+		rabbitmq-server | activemq | nats-server | haproxy) systemctl disable --quiet "$p.service" 2>&1 || echo "setup: cannot keep $p from starting with the machine: systemctl disable $p" >&2 ;;
 		openssh-server) systemctl disable --quiet ssh.service ssh.socket 2>&1 || echo "setup: look whether sshd starts with the machine: systemctl disable ssh" >&2 ;;
 		esac
 	done

@@ -51,7 +51,7 @@ func TestSetupStartsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, want := range []string{"systemctl disable --quiet rabbitmq-server.service", "systemctl disable --quiet ssh.service ssh.socket", "apt-get update", "install -y -q --no-install-recommends", "rabbitmq-server nats-server iproute2 openssh-server", "systemctl disable --quiet nats-server.service", "policy 101"} {
+	for _, want := range []string{"systemctl disable --quiet rabbitmq-server.service", "systemctl disable --quiet ssh.service ssh.socket", "apt-get update", "install -y -q --no-install-recommends", "rabbitmq-server nats-server haproxy iproute2 openssh-server", "systemctl disable --quiet nats-server.service", "policy 101"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %s", want, out)
 		}

@@ -11,14 +11,15 @@ import (
 )
 
 // Latencies records how long messages have taken, twice: from the moment at
-// which each was due, and from that at which it was sent. It allocates nothing
-// for a message: its memory is six histograms of 200 KB. [Latencies.Record]
+// which each was due, and from that at which it was sent; or, with tags of its
+// own, to several places. It allocates nothing for a message: its memory is three
+// histograms of 200 KB for each tag. [Latencies.Record] and [Latencies.RecordAt]
 // may be called at once with all other methods; of those one at a time.
 type Latencies struct {
 	emit func(resultfile.LatencyInterval)
 
 	mu   sync.Mutex // guards current
-	tags [2]latencyTag
+	tags []latencyTag
 
 	last time.Duration // the end of the last interval
 }
@@ -31,11 +32,15 @@ type latencyTag struct {
 }
 
 // NewLatencies returns a recorder that hands each interval to emit, those of
-// the two tags one after the other.
-func NewLatencies(emit func(resultfile.LatencyInterval)) *Latencies {
+// the tags one after the other. Without tags they are those of planned and of
+// sent.
+func NewLatencies(emit func(resultfile.LatencyInterval), tags ...string) *Latencies {
+	if len(tags) == 0 {
+		tags = []string{resultfile.TagPlanned, resultfile.TagSent}
+	}
 	l := &Latencies{emit: emit}
-	for i, name := range []string{resultfile.TagPlanned, resultfile.TagSent} {
-		l.tags[i] = latencyTag{name, resultfile.NewLatencyHistogram(), resultfile.NewLatencyHistogram(), resultfile.NewLatencyHistogram()}
+	for _, name := range tags {
+		l.tags = append(l.tags, latencyTag{name, resultfile.NewLatencyHistogram(), resultfile.NewLatencyHistogram(), resultfile.NewLatencyHistogram()})
 	}
 	return l
 }
@@ -46,11 +51,23 @@ func NewLatencies(emit func(resultfile.LatencyInterval)) *Latencies {
 func (l *Latencies) Record(planned, sent time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i, d := range [2]time.Duration{planned, sent} {
-		if d >= 0 {
-			// The only error is for a value beyond the histogram's range.
-			_ = l.tags[i].current.RecordValue(int64(min(d, resultfile.LatencyMost)))
-		}
+	l.record(0, planned)
+	l.record(1, sent)
+}
+
+// RecordAt takes a time for one tag, by its place among those that NewLatencies
+// was given.
+func (l *Latencies) RecordAt(tag int, d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.record(tag, d)
+}
+
+// record is called with mu held.
+func (l *Latencies) record(tag int, d time.Duration) {
+	if d >= 0 {
+		// The only error is for a value beyond the histogram's range.
+		_ = l.tags[tag].current.RecordValue(int64(min(d, resultfile.LatencyMost)))
 	}
 }
 
@@ -87,3 +104,6 @@ func (l *Latencies) Cut(now time.Duration) error {
 func (l *Latencies) Whole() (planned, sent *hdrhistogram.Histogram) {
 	return l.tags[0].whole, l.tags[1].whole
 }
+
+// WholeOf is Whole for one tag, by its place.
+func (l *Latencies) WholeOf(tag int) *hdrhistogram.Histogram { return l.tags[tag].whole }

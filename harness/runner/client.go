@@ -113,6 +113,8 @@ func (c *client) work(ctx context.Context) error {
 		work = c.fill
 	case c.spec.Work == resultfile.Rebalance:
 		return c.rebalance(ctx)
+	case c.spec.Work == resultfile.Pipeline:
+		return c.pipeline(ctx)
 	case c.spec.Work == resultfile.Crash:
 		work = c.crash
 	case c.spec.Stock != nil:

@@ -23,6 +23,9 @@ const (
 	// of a killed one's session, memberTime for each consumer's joins and leaves.
 	rebalanceTime = 25 * time.Second
 	memberTime    = 1200 * time.Millisecond
+	// pipelineTime is for the processes around a pipeline to start, and for the
+	// last messages to go through to the last load and to be audited.
+	pipelineTime = 35 * time.Second
 )
 
 // storedBytes is what the server of a group will keep on disk, with a tenth to
@@ -99,6 +102,9 @@ func (p *Plan) estimate(g group) time.Duration {
 	case resultfile.Crash:
 		seconds += p.produceSeconds(g, seconds)
 		pause += restartTime
+	case resultfile.Pipeline:
+		seconds += float64(p.Selection.MessagesOf(s, sys)) / max(sys.Rate, 1)
+		pause += pipelineTime
 	case resultfile.Rebalance:
 		pause += rebalanceTime + time.Duration(sys.Consumers)*memberTime
 	default:

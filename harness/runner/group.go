@@ -37,6 +37,8 @@ func (r *run) group(ctx context.Context, g group) error {
 		return r.streamGroup(ctx, g)
 	case resultfile.Crash:
 		return r.crashGroup(ctx, g)
+	case resultfile.Pipeline:
+		return r.pipelineGroup(ctx, g)
 	default:
 		return r.rebalanceGroup(ctx, g)
 	}

@@ -73,6 +73,8 @@ type Spec struct {
 	Stream *StreamSpec `json:"stream,omitempty"` // of work = stream alone
 	Stock  *StockSpec  `json:"stock,omitempty"`  // of what comes after a crash
 	Group  *GroupSpec  `json:"group,omitempty"`  // of work = rebalance alone
+	// Pipeline is of work = pipeline alone.
+	Pipeline *PipelineSpec `json:"pipeline,omitempty"`
 
 	WarmUpQueue    string `json:"warm_up_queue,omitempty"`
 	WarmUpMessages int64  `json:"warm_up_messages,omitempty"`
@@ -88,10 +90,10 @@ type Spec struct {
 // check refuses what no runner would send.
 func (s Spec) check() error {
 	switch s.Work {
-	case resultfile.Produce, resultfile.Consume, resultfile.Stream, resultfile.Crash, resultfile.Rebalance:
+	case resultfile.Produce, resultfile.Consume, resultfile.Stream, resultfile.Crash, resultfile.Rebalance, resultfile.Pipeline:
 	default:
-		return fmt.Errorf("work %q: %q, %q, %q, %q or %q is wanted", s.Work,
-			resultfile.Produce, resultfile.Consume, resultfile.Stream, resultfile.Crash, resultfile.Rebalance)
+		return fmt.Errorf("work %q: %q, %q, %q, %q, %q or %q is wanted", s.Work,
+			resultfile.Produce, resultfile.Consume, resultfile.Stream, resultfile.Crash, resultfile.Rebalance, resultfile.Pipeline)
 	}
 	if s.Queue == "" || s.Messages <= 0 || s.Stall <= 0 || s.Cap < 0 || s.VerifyLimit < 0 || s.WarmUpMessages < 0 {
 		return fmt.Errorf("queue %q, %d messages, stall %v, cap %v, verify limit %v, warm-up %d: a name, at least one message and times are wanted",
@@ -116,6 +118,9 @@ func (s Spec) check() error {
 	}
 	if (s.Work == resultfile.Rebalance) != (s.Group != nil) || s.Group != nil && s.Group.Consumers < 2 {
 		return fmt.Errorf("work %q, group %+v: a group of at least 2 consumers belongs to every rebalance, and to no other work", s.Work, s.Group)
+	}
+	if p := s.Pipeline; (s.Work == resultfile.Pipeline) != (p != nil) || p != nil && (!(p.Rate > 0 && p.Rate <= scenario.MaxRate) || p.Program == "" || p.Dir == "") {
+		return fmt.Errorf("work %q, pipeline %+v: a planned rate, a program and a folder belong to every pipeline, and to no other work", s.Work, p)
 	}
 	if s.WarmUpMessages > 0 && (s.WarmUpQueue == "" || s.WarmUpQueue == s.Queue) {
 		return fmt.Errorf("warm-up queue %q: another name than the measured one's is wanted", s.WarmUpQueue)
@@ -144,6 +149,9 @@ type Event struct {
 	// has no points. An event without anything is a sign of life.
 	Moved int64  `json:"moved,omitempty"`
 	Note  string `json:"note,omitempty"`
+	// Part is something to be done to the server, of work = pipeline alone. The
+	// client goes on with it when it reads a line.
+	Part *PartEvent `json:"part,omitempty"`
 	// GivingUp says why the client ends early. A driver that does not return
 	// may keep it from saying more.
 	GivingUp string  `json:"giving_up,omitempty"`
@@ -182,6 +190,7 @@ type Result struct {
 	// LostPromised is how many of them taking stock has not found.
 	LostPromised int64                   `json:"lost_promised,omitempty"`
 	Group        *driver.RebalanceResult `json:"group,omitempty"` // of a rebalance
+	Pipeline     *driver.PipelineResult  `json:"pipeline,omitempty"`
 
 	Cut     bool     `json:"cut"` // held to the cap
 	Blocked []string `json:"blocked,omitempty"`

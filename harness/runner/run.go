@@ -186,7 +186,7 @@ func (r *run) note(t *trial, format string, args ...any) {
 // put writes an attempt that has ended. Points that contradict themselves make
 // it invalid, which the writer does and says.
 func (r *run) put(t *trial) error {
-	if err := r.putLatency(t); err != nil {
+	if err := errors.Join(r.putLatency(t), r.putAudit(t)); err != nil {
 		return err
 	}
 	t.attempt.Ended = time.Now().UTC()

@@ -248,12 +248,12 @@ func (f *file) check(name string) []error {
 	}
 	switch work := resultfile.Work(f.Work); work {
 	case resultfile.Consume:
-	case resultfile.Produce, resultfile.Stream, resultfile.Crash, resultfile.Rebalance:
+	case resultfile.Produce, resultfile.Stream, resultfile.Crash, resultfile.Rebalance, resultfile.Pipeline:
 		if f.BacklogOf != "" {
 			bad("backlog_of = %q: only work = %q has a backlog", f.BacklogOf, resultfile.Consume)
 		}
 	default:
-		bad("work = %q: %q, %q, %q, %q or %q is wanted", f.Work, resultfile.Produce, resultfile.Consume, resultfile.Stream, resultfile.Crash, resultfile.Rebalance)
+		bad("work = %q: %q, %q, %q, %q, %q or %q is wanted", f.Work, resultfile.Produce, resultfile.Consume, resultfile.Stream, resultfile.Crash, resultfile.Rebalance, resultfile.Pipeline)
 	}
 	errs = append(errs, f.checkChart(name)...)
 	errs = append(errs, f.expandSweeps(name)...)

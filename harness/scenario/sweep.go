@@ -138,7 +138,7 @@ func grouped(v float64) string {
 func (f *file) checkChart(name string) []error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(name+": "+format, args...)) }
-	charts := []resultfile.Chart{resultfile.OverData, resultfile.Sweep, resultfile.Bars, resultfile.OverTime, resultfile.Latencies}
+	charts := []resultfile.Chart{resultfile.OverData, resultfile.Sweep, resultfile.Bars, resultfile.OverTime, resultfile.Latencies, resultfile.OverTiers}
 	if f.Chart == "" {
 		f.Chart = string(resultfile.OverData)
 	}
@@ -148,13 +148,18 @@ func (f *file) checkChart(name string) []error {
 	if sweep := f.Chart == string(resultfile.Sweep); sweep != (f.Axis != nil) || sweep && f.Axis.Label == "" {
 		bad("chart = %q: axis, with a label that says the unit, belongs to chart = %q, and to no other", f.Chart, resultfile.Sweep)
 	}
-	if f.Seconds != 0 && f.Work != string(resultfile.Stream) {
-		bad("seconds = %v: only work = %q lasts a planned time", f.Seconds, resultfile.Stream)
+	if f.Seconds != 0 && !planned(resultfile.Work(f.Work)) {
+		bad("seconds = %v: only work = %q and %q lasts a planned time", f.Seconds, resultfile.Stream, resultfile.Pipeline)
 	}
-	if f.Work == string(resultfile.Stream) && !(f.Seconds > 0 && f.Seconds <= 86_400) {
+	if planned(resultfile.Work(f.Work)) && !(f.Seconds > 0 && f.Seconds <= 86_400) {
 		bad("seconds = %v: how long each system is sent its planned rate is wanted, up to a day", f.Seconds)
 	}
 	return errs
+}
+
+// planned says whether a work sends at a planned rate for a planned time.
+func planned(work resultfile.Work) bool {
+	return work == resultfile.Stream || work == resultfile.Pipeline
 }
 
 func (f *file) axis() *resultfile.Axis {
@@ -223,10 +228,10 @@ func (row *systemRow) checkAmounts(f *file) []error {
 	if math.IsNaN(row.X) || math.IsInf(row.X, 0) || f.Axis != nil && f.Axis.Log && row.X < 0 {
 		bad("x = %v: a number is wanted, and none below 0 on a logarithmic axis", row.X)
 	}
-	if !(row.Rate >= 0 && row.Rate <= MaxRate) || (row.Rate > 0) != (work == resultfile.Stream) {
-		bad("rate = %v: a planned rate in messages a second belongs to every system of work = %q, and to no other work", row.Rate, resultfile.Stream)
+	if !(row.Rate >= 0 && row.Rate <= MaxRate) || (row.Rate > 0) != planned(work) {
+		bad("rate = %v: a planned rate in messages a second belongs to every system of work = %q and %q, and to no other work", row.Rate, resultfile.Stream, resultfile.Pipeline)
 	}
-	if work == resultfile.Stream && row.Messages == 0 {
+	if planned(work) && row.Messages == 0 {
 		row.Messages = max(int64(math.Round(row.Rate*f.Seconds)), 1)
 	}
 	for _, step := range row.Before {

@@ -68,14 +68,14 @@ func (s Scenario) check(systems map[[2]string]bool) error {
 		return err
 	}
 	switch s.Work {
-	case Produce, Consume, Stream, Crash, Rebalance:
+	case Produce, Consume, Stream, Crash, Rebalance, Pipeline:
 	default:
-		return fmt.Errorf("work %q: %s, %s, %s, %s or %s is wanted", s.Work, Produce, Consume, Stream, Crash, Rebalance)
+		return fmt.Errorf("work %q: %s, %s, %s, %s, %s or %s is wanted", s.Work, Produce, Consume, Stream, Crash, Rebalance, Pipeline)
 	}
 	switch s.Chart {
-	case "", OverData, Sweep, Bars, OverTime, Latencies:
+	case "", OverData, Sweep, Bars, OverTime, Latencies, OverTiers:
 	default:
-		return fmt.Errorf("chart %q: %s, %s, %s, %s or %s is wanted", s.Chart, OverData, Sweep, Bars, OverTime, Latencies)
+		return fmt.Errorf("chart %q: %s, %s, %s, %s, %s or %s is wanted", s.Chart, OverData, Sweep, Bars, OverTime, Latencies, OverTiers)
 	}
 	if s.Chart == Sweep && s.Axis == nil {
 		return fmt.Errorf("chart %q without an axis", s.Chart)

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +27,17 @@ const (
 	// driver: what a load generator sees that waits while the system stalls
 	// (coordinated omission). It stands beside the other for comparison alone.
 	TagSent = "sent"
+
+	// Of a pipeline (NetDB'11 §4), from the making of a message, which its envelope
+	// tells, until it was to be had in a tier: from the brokers that it was published
+	// to, from the replica cluster, and in the output of the load.
+	TagLive    = "live"
+	TagReplica = "replica"
+	TagLoad    = "load"
 )
+
+// Tiers are those of a pipeline, in the order in which a message reaches them.
+func Tiers() []string { return []string{TagLive, TagReplica, TagLoad} }
 
 // Values of a latency histogram are nanoseconds, known to three digits, up to
 // an hour (inclusive). Below a microsecond they are not told apart.
@@ -45,6 +57,9 @@ func NewLatencyHistogram() *hdrhistogram.Histogram {
 type Latency struct {
 	Planned *hdrhistogram.Histogram // from the planned send time
 	Sent    *hdrhistogram.Histogram // from the real one; nil: not recorded
+	// Tiers are the delays of a pipeline by [Tiers], instead of the two above; nil:
+	// it is no pipeline.
+	Tiers map[string]*hdrhistogram.Histogram
 
 	// Started is the moment from which intervals count, by the client's clock.
 	Started time.Time
@@ -56,7 +71,7 @@ type Latency struct {
 // LatencyInterval is the latencies of the messages that came in a stretch of
 // an attempt.
 type LatencyInterval struct {
-	Tag     string  `json:"tag"`     // TagPlanned or TagSent
+	Tag     string  `json:"tag"`     // TagPlanned, TagSent, or that of a tier
 	Start   float64 `json:"start"`   // seconds since the attempt's clock began
 	Seconds float64 `json:"seconds"` // its length
 	Max     float64 `json:"max"`     // largest latency, in milliseconds as the format wants it
@@ -85,14 +100,13 @@ const latencyLegend = `"StartTimestamp","Interval_Length","Interval_Max","Interv
 func WriteLatency(w io.Writer, l *Latency) error {
 	intervals := l.Intervals
 	if len(intervals) == 0 {
-		for _, part := range []struct {
-			tag string
-			h   *hdrhistogram.Histogram
-		}{{TagPlanned, l.Planned}, {TagSent, l.Sent}} {
-			if part.h == nil {
+		parts := map[string]*hdrhistogram.Histogram{TagPlanned: l.Planned, TagSent: l.Sent}
+		maps.Copy(parts, l.Tiers)
+		for _, tag := range latencyTags() {
+			if parts[tag] == nil {
 				continue
 			}
-			i, err := NewLatencyInterval(part.tag, 0, 1, part.h)
+			i, err := NewLatencyInterval(tag, 0, 1, parts[tag])
 			if err != nil {
 				return err
 			}
@@ -106,6 +120,9 @@ func WriteLatency(w io.Writer, l *Latency) error {
 	}
 	epoch := float64(started.UnixMilli()) / 1000
 	fmt.Fprintf(&b, "#[Latencies of messages, in nanoseconds: Tag=%s from the planned send time, Tag=%s from the real one]\n", TagPlanned, TagSent)
+	if slices.ContainsFunc(intervals, func(i LatencyInterval) bool { return slices.Contains(Tiers(), i.Tag) }) {
+		fmt.Fprintf(&b, "#[Of a pipeline: from the making of a message until it was to be had in the tier that is the tag]\n")
+	}
 	fmt.Fprintf(&b, "#[Histogram log format version 1.3]\n")
 	fmt.Fprintf(&b, "#[BaseTime: %.3f (seconds since epoch)]\n", epoch)
 	fmt.Fprintf(&b, "#[StartTime: %.3f (seconds since epoch), %s]\n", epoch, started.Format(time.RFC3339))
@@ -119,6 +136,14 @@ func WriteLatency(w io.Writer, l *Latency) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// latencyTags are all tags, in the order in which they are written.
+func latencyTags() []string { return append([]string{TagPlanned, TagSent}, Tiers()...) }
+
+// Decode returns the histogram of an interval.
+func (i LatencyInterval) Decode() (*hdrhistogram.Histogram, error) {
+	return decodeLatencies(i.Histogram)
 }
 
 // PutLatency writes the latencies of an attempt, before the attempt itself is

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -76,29 +77,46 @@ func ReadLatency(r io.Reader) (*Latency, error) {
 		n++
 		return fail(err)
 	}
-	if l.Planned == nil {
-		return nil, fmt.Errorf("there is no interval with Tag=%s", TagPlanned)
+	if l.Planned == nil && l.Tiers == nil {
+		return nil, fmt.Errorf("there is no interval with Tag=%s, nor one of a tier", TagPlanned)
 	}
 	return l, nil
 }
 
 // add puts an interval to what it belongs to.
 func (l *Latency) add(i LatencyInterval, h *hdrhistogram.Histogram) error {
-	all := &l.Planned
-	if i.Tag == TagSent {
-		all = &l.Sent
-	}
-	if *all == nil {
-		*all = NewLatencyHistogram()
-	}
-	if h.TotalCount() > maxLatencyCount || (*all).TotalCount()+h.TotalCount() > maxLatencyCount {
+	all := l.histogram(i.Tag)
+	if h.TotalCount() > maxLatencyCount || all.TotalCount()+h.TotalCount() > maxLatencyCount {
 		return fmt.Errorf("%w: more than %d messages", errBroken, int64(maxLatencyCount))
 	}
-	if dropped := (*all).Merge(h); dropped > 0 {
+	if dropped := all.Merge(h); dropped > 0 {
 		return fmt.Errorf("%w: %d values beyond %v", errBroken, dropped, LatencyMost)
 	}
 	l.Intervals = append(l.Intervals, i)
 	return nil
+}
+
+// histogram is the one of a tag, which is made if need be.
+func (l *Latency) histogram(tag string) *hdrhistogram.Histogram {
+	switch tag {
+	case TagPlanned:
+		if l.Planned == nil {
+			l.Planned = NewLatencyHistogram()
+		}
+		return l.Planned
+	case TagSent:
+		if l.Sent == nil {
+			l.Sent = NewLatencyHistogram()
+		}
+		return l.Sent
+	}
+	if l.Tiers == nil {
+		l.Tiers = map[string]*hdrhistogram.Histogram{}
+	}
+	if l.Tiers[tag] == nil {
+		l.Tiers[tag] = NewLatencyHistogram()
+	}
+	return l.Tiers[tag]
 }
 
 // parseLatencyInterval reads a line "Tag=…,start,length,max,histogram".
@@ -109,8 +127,8 @@ func parseLatencyInterval(line string) (LatencyInterval, *hdrhistogram.Histogram
 		return i, nil, fmt.Errorf("%d fields: Tag=…, start, length, largest value and histogram are wanted", len(fields))
 	}
 	var tagged bool
-	if i.Tag, tagged = strings.CutPrefix(fields[0], "Tag="); !tagged || i.Tag != TagPlanned && i.Tag != TagSent {
-		return i, nil, fmt.Errorf("%.40q: Tag=%s or Tag=%s is wanted", fields[0], TagPlanned, TagSent)
+	if i.Tag, tagged = strings.CutPrefix(fields[0], "Tag="); !tagged || !slices.Contains(latencyTags(), i.Tag) {
+		return i, nil, fmt.Errorf("%.40q: Tag= and one of %s is wanted", fields[0], strings.Join(latencyTags(), ", "))
 	}
 	for k, to := range []*float64{&i.Start, &i.Seconds, &i.Max} {
 		v, err := strconv.ParseFloat(fields[k+1], 64)

@@ -19,6 +19,7 @@ type Result struct {
 	points    map[string][]Point
 	samples   map[string][]Sample
 	latencies map[string]*Latency
+	audits    map[string][]AuditWindow
 	faults    []error
 }
 
@@ -58,7 +59,7 @@ func Salvage(dir string) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Dir: dir, Run: run, points: map[string][]Point{}, samples: map[string][]Sample{}, latencies: map[string]*Latency{}}
+	r := &Result{Dir: dir, Run: run, points: map[string][]Point{}, samples: map[string][]Sample{}, latencies: map[string]*Latency{}, audits: map[string][]AuditWindow{}}
 	for i := range run.Attempts {
 		r.readAttempt(&run.Attempts[i])
 	}
@@ -94,6 +95,14 @@ func (r *Result) readAttempt(a *Attempt) {
 	}
 	if latency != nil {
 		r.latencies[a.ID] = latency
+	}
+	audit, err := readFile(auditPath(r.Dir, a.ID), ReadAudit)
+	if err != nil {
+		r.faults = append(r.faults, err)
+		a.Notes = append(a.Notes, "what the audit said cannot be read: "+r.inFolder(err))
+	}
+	if audit != nil {
+		r.audits[a.ID] = audit
 	}
 }
 

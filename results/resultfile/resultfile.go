@@ -6,7 +6,8 @@
 //	points/<attempt>.csv     the cumulative points of one attempt
 //	samples/<attempt>.csv    both hosts' resources during it
 //	scenarios/<name>.toml    each scenario as it was read
-//	latency/<attempt>.hdr    the latencies of a stream, in the log format of HdrHistogram
+//	latency/<attempt>.hdr    the latencies of a stream, or the delays of a pipeline, in the log format of HdrHistogram
+//	audit/<attempt>.csv      what the audit of a pipeline said, window by window
 //	logs/<attempt>/…         what the servers and the client wrote
 //
 // <attempt> is <scenario>-<system>-<repetition>. Rates are derived from points
@@ -149,6 +150,9 @@ const (
 	Crash Work = "crash"
 	// Rebalance has consumers of a group join and leave.
 	Rebalance Work = "rebalance"
+	// Pipeline has front ends publish to a cluster from which messages are copied
+	// to another one and loaded from there, and audited on each tier (NetDB'11 §4).
+	Pipeline Work = "pipeline"
 )
 
 // Chart is the kind of figure that shows a scenario.
@@ -161,6 +165,7 @@ const (
 	Bars      Chart = "bars"      // a bar for each system
 	OverTime  Chart = "over time" // what was sampled, over the time of an attempt
 	Latencies Chart = "latencies" // latency over the share of messages
+	OverTiers Chart = "tiers"     // the delays to each tier of a pipeline over time, and what the audit found complete
 )
 
 // Axis is what System.X counts.

@@ -9,6 +9,7 @@ import (
 	"kafkalab/compare/activemq"
 	"kafkalab/compare/kafka"
 	"kafkalab/compare/nats"
+	"kafkalab/compare/pipeline"
 	"kafkalab/compare/rabbitmq"
 	"kafkalab/compare/rawlimit"
 	"kafkalab/harness/driver"
@@ -17,7 +18,7 @@ import (
 
 // drivers are the systems that can be measured.
 func drivers() *driver.Table {
-	return driver.NewTable(kafka.New(), rabbitmq.New(), activemq.New(), nats.New(), rawlimit.New(), driver.NewNull())
+	return driver.NewTable(kafka.New(), pipeline.New(), rabbitmq.New(), activemq.New(), nats.New(), rawlimit.New(), driver.NewNull())
 }
 
 // clientCommand is what the testbed starts on the client host for each

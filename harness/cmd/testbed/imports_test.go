@@ -84,6 +84,10 @@ var allowed = []struct {
 	// Its consumers of a group check what they are handed, each in a process of its
 	// own, and count what they ask of ZooKeeper.
 	{"compare/kafka", []string{"harness/driver", "harness/host", "harness/workload", "results/resultfile", "kafka/coord", "kafka/producer", "kafka/consumer", "kafka/client", "kafka/registry", "kafka/message"}},
+	// The pipeline's clusters and all around them are processes. It reads each tier
+	// itself, for a truth beside the audit's, and knows a request well enough to leave
+	// one out.
+	{"compare/pipeline", []string{"harness/driver", "harness/host", "results/resultfile", "kafka/coord", "kafka/consumer", "kafka/registry", "kafka/envelope", "kafka/message", "kafka/wire"}},
 	// The raw limit stores no messages and makes those that it sends.
 	{"compare/rawlimit", []string{"harness/driver", "harness/host", "harness/workload", "results/resultfile"}},
 	{"compare/rabbitmq", []string{"harness/driver", "harness/host", "results/resultfile"}},
@@ -159,6 +163,8 @@ func TestImportTable(t *testing.T) {
 		{"harness/cmd/testbed", "kafka/broker", false},
 		{"compare/kafka", "kafka/producer", true},
 		{"compare/kafka", "compare/rabbitmq", false},
+		{"compare/pipeline", "kafka/envelope", true},
+		{"compare/pipeline", "kafka/audit", false},
 		{"compare/rabbitmq", "compare/internal/launch", true},
 		{"plots", "results/resultfile", true},
 		{"plots", "harness/driver", false},

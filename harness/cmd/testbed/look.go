@@ -191,7 +191,7 @@ func measureCeilings(ctx context.Context, plan runner.Plan, each time.Duration, 
 func payloadSizes(sel scenario.Selection) string {
 	var sizes []int
 	for _, s := range sel.Scenarios {
-		if s.Work == resultfile.Rebalance {
+		if s.Work == resultfile.Rebalance || s.Work == resultfile.Pipeline {
 			continue
 		}
 		for _, sys := range s.Systems {
