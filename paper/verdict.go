@@ -172,7 +172,11 @@ func (k Check) decide(f Finding) (Verdict, string) {
 	case AtMost:
 		return onOneSide(f.High <= k.Value, f.Low > k.Value, f)
 	case About:
-		if f.Low > most {
+		further := f.Low > most
+		if k.Quantity.LessIsBetter() {
+			further = f.High < least
+		}
+		if further {
 			return InPart, fmt.Sprintf("reached and exceeded, %s times the paper's number", plots.Factor(f.Number/k.Value))
 		}
 	}

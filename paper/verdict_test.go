@@ -199,6 +199,16 @@ func TestDecide(t *testing.T) {
 			t.Errorf("%+v: %s %q", c, got, why)
 		}
 	}
+	// Of what is better the less of it there is, less goes further.
+	for _, c := range []struct {
+		low, number, high float64
+		want              Verdict
+	}{{75, 100, 125, Holds}, {126, 250, 300, Contradicted}, {10, 20, 74, InPart}} {
+		k := Check{Quantity: plots.DelayLoadMean, Relation: About, Value: 100, Tolerance: 0.25}
+		if got, why := k.decide(Finding{Low: c.low, Number: c.number, High: c.high, Interval: true}); got != c.want {
+			t.Errorf("%+v: %s %q", c, got, why)
+		}
+	}
 	if _, why := (Check{Relation: AtLeast, Value: 2}).decide(Finding{Low: 1, High: 3}); why != "the repetitions do not agree" {
 		t.Errorf("without an interval: %s", why)
 	}

@@ -88,7 +88,7 @@ func TestEveryChartExplainsItself(t *testing.T) {
 // in the figure with its reason, one that failed at a place of a sweep leaves a
 // gap there, and the time of an attempt begins at 0 (fault B23).
 func TestB23FailedSystemIsNamedInEveryChart(t *testing.T) {
-	failed := map[string]bool{"rabbitmq": true, "kafka-5": true, "rabbitmq-1000": true, "activemq": true, "kafka-flushed": true, "rabbitmq-20000": true}
+	failed := map[string]bool{"rabbitmq": true, "kafka-5": true, "rabbitmq-1000": true, "activemq": true, "kafka-flushed": true, "rabbitmq-20000": true, "kafka-dropped": true}
 	w := world{repeat: 1, outcome: func(a *resultfile.Attempt) {
 		if failed[a.System] && a.Scenario != "rebalance" || a.System == "kafka-4" {
 			a.Outcome, a.Reason = resultfile.Failed, "the broker died"

@@ -88,6 +88,15 @@ func worldScenarios() []resultfile.Scenario {
 		rebalance.Systems = append(rebalance.Systems, y)
 	}
 	add(rebalance)
+
+	pipes := resultfile.Scenario{Name: "pipeline", Title: "The whole pipeline", Work: resultfile.Pipeline, Chart: resultfile.OverTiers,
+		Shows: []string{"delay to live", "delay to load", "mean delay to load", "audit missing"}}
+	for _, id := range []string{"kafka", "kafka-dropped"} {
+		y := worldSystem(id, "Pipeline, "+id, "kafka")
+		y.Rate = 300
+		pipes.Systems = append(pipes.Systems, y)
+	}
+	add(pipes)
 	return out
 }
 
@@ -152,6 +161,14 @@ func (w world) put(t testing.TB, out *resultfile.Writer, rnd *rand.Rand, s resul
 		"crash_lost_unpromised": 3000 * noise / float64(1+i*i*1000), "crash_lost_promised": 0, "restart_seconds": 0.4 * noise,
 		"settle_median_seconds": 0.05 * (1 + y.X) * noise, "settle_max_seconds": 0.2 * (1 + y.X), "tries_max": 1 + math.Floor(y.X/4), "quiet_requests_per_second": 0.5 * y.X,
 	}
+	if s.Work == resultfile.Pipeline {
+		for k, tier := range resultfile.Tiers() {
+			a.Measures["delay_"+tier+"_mean_seconds"], a.Measures["delay_"+tier+"_p50_seconds"] = float64(3*k+1), float64(3*k+1)*0.9
+			a.Measures["delay_"+tier+"_p99_seconds"], a.Measures["delay_"+tier+"_max_seconds"] = float64(3*k+2), float64(3*k+3)
+			a.Measures["lost_"+tier], a.Measures["audit_missing_"+tier], a.Measures["doubled_"+tier], a.Measures["audit_doubled_"+tier] = float64(180*i), float64(180*i), 0, 0
+		}
+		a.Measures["audit_missing"], a.Measures["audit_wrong"] = float64(180*i), 0
+	}
 	if y.Driver == "rawlimit" {
 		a.Measures = nil
 		a.StoreBytesAfter = 0
@@ -169,6 +186,15 @@ func (w world) put(t testing.TB, out *resultfile.Writer, rnd *rand.Rand, s resul
 	var samples []resultfile.Sample
 	if a.Outcome == resultfile.Valid {
 		points, samples = worldSeries(rnd, a, i)
+		if s.Chart == resultfile.OverTiers {
+			delays, audit := worldTiers(t, i)
+			if err := out.PutLatency(a.ID, delays); err != nil {
+				t.Fatal(err)
+			}
+			if err := out.PutAudit(a.ID, audit); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if s.Chart == resultfile.Latencies {
 			if err := out.PutLatency(a.ID, worldLatency(rnd, i, y.Rate)); err != nil {
 				t.Fatal(err)
@@ -178,6 +204,35 @@ func (w world) put(t testing.TB, out *resultfile.Writer, rnd *rand.Rand, s resul
 	if err := out.PutAttempt(a, points, samples); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// worldTiers is a pipeline of 40 s: a load every 10 s, and of the second system a
+// set of 180 messages that the audit misses.
+func worldTiers(t testing.TB, i int) (*resultfile.Latency, []resultfile.AuditWindow) {
+	l := &resultfile.Latency{}
+	var audit []resultfile.AuditWindow
+	for k, tier := range resultfile.Tiers() {
+		for second := range 40 {
+			if k == 2 && second%10 != 9 {
+				continue
+			}
+			h := resultfile.NewLatencyHistogram()
+			record(h, float64(3*k+1)*1e9)
+			in, err := resultfile.NewLatencyInterval(tier, float64(second), 1, h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Intervals = append(l.Intervals, in)
+		}
+		for window := range 8 {
+			w := resultfile.AuditWindow{Tier: tier, Start: float64(5*window) - 2, Seconds: 5, Made: 1500, Counted: 1500}
+			if i == 1 && window == 4 {
+				w.Missing, w.Counted = 180, 1320
+			}
+			audit = append(audit, w)
+		}
+	}
+	return l, audit
 }
 
 func worldSeries(rnd *rand.Rand, a resultfile.Attempt, i int) (points []resultfile.Point, samples []resultfile.Sample) {

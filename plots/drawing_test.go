@@ -44,11 +44,13 @@ func inventedCluster(name string, brokers int32, groups ...string) Cluster {
 }
 
 func inventedTopology() *Topology {
-	return &Topology{
+	t := &Topology{
 		Schema: DrawingsSchema, Taken: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), Commit: "0123456789abcdef", Command: "testbed draw", Note: "Synthetic: no cluster was read.",
 		Clusters: []Cluster{inventedCluster("live", 2, "news", "audit"), inventedCluster("live, other centre", 1), inventedCluster("analysis", 2, "load")},
 		Mirrors:  []Mirror{{"live", "analysis", []string{"clicks", "searches"}}, {"live, other centre", "analysis", []string{"clicks"}}},
 	}
+	t.Clusters[2].Loads = []Load{{"load into files", []string{"clicks", "searches"}}}
+	return t
 }
 
 func inventedLog(segments int) *PartitionLog {
@@ -128,7 +130,7 @@ func TestDrawings(t *testing.T) {
 		{"broker 0", "ZooKeeper", "0 consumers"},
 		{"group load"},
 		{"list in memory", "00000000000000000000.kafka", "16,511", "watermark", "79 messages, 16,511 bytes", "3 messages, 627 bytes"},
-		{"live", "live, other centre", "analysis", "mirror", "clicks (2), searches (1)", "group load: 2 consumers"},
+		{"live", "live, other centre", "analysis", "mirror", "clicks (2), searches (1)", "group load: 2 consumers", "load into files < clicks, searches"},
 	} {
 		said := wordsOf(t, drawings[i].SVG)
 		for _, w := range want {
@@ -205,6 +207,7 @@ func TestDrawingsAreReadStrictly(t *testing.T) {
 		{"offsets", TopologyName, `"watermark": 209000`, `"watermark": 209001`, "cannot be"},
 		{"owner", TopologyName, `"owner": "news_host-0-0"`, `"owner": "news_host-9-0"`, "is no stream of a member"},
 		{"topic of a producer", TopologyName, "\"topics\": [\n            \"clicks\"", "\"topics\": [\n            \"clocks\"", `no broker has the topic "clocks"`},
+		{"topic of a load", TopologyName, "\"name\": \"load into files\",\n          \"topics\": [\n            \"clicks\"", "\"name\": \"load into files\",\n          \"topics\": [\n            \"clocks\"", `load load into files: no broker has the topic "clocks"`},
 		{"cut off", TopologyName, "", "", "unexpected EOF"},
 		{"something behind", TopologyName, "", "{}", "behind the end"},
 		{"watermark", LogName, `"watermark": 33649`, `"watermark": 33650`, "outside of the log"},

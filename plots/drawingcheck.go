@@ -51,8 +51,8 @@ type placed struct {
 }
 
 func (c Cluster) check() error {
-	if len(c.Brokers) == 0 || len(c.Brokers) > maxDrawn || len(c.Producers) > maxDrawn || len(c.Groups) > maxDrawn {
-		return fmt.Errorf("%d brokers, %d producers, %d groups: from 1 broker, and at most %d of each, are wanted", len(c.Brokers), len(c.Producers), len(c.Groups), maxDrawn)
+	if len(c.Brokers) == 0 || len(c.Brokers) > maxDrawn || len(c.Producers) > maxDrawn || len(c.Groups) > maxDrawn || len(c.Loads) > maxDrawn {
+		return fmt.Errorf("%d brokers, %d producers, %d groups, %d loads: from 1 broker, and at most %d of each, are wanted", len(c.Brokers), len(c.Producers), len(c.Groups), len(c.Loads), maxDrawn)
 	}
 	known, ids, topics := map[placed]bool{}, map[int32]bool{}, map[string]bool{}
 	for _, b := range c.Brokers {
@@ -78,6 +78,16 @@ func (c Cluster) check() error {
 		for _, topic := range p.Topics {
 			if !topics[topic] {
 				return fmt.Errorf("producer %s: no broker has the topic %q", p.Name, topic)
+			}
+		}
+	}
+	for _, l := range c.Loads {
+		if l.Name == "" || len(l.Topics) == 0 {
+			return fmt.Errorf("load %q: a name and topics are wanted", l.Name)
+		}
+		for _, topic := range l.Topics {
+			if !topics[topic] {
+				return fmt.Errorf("load %s: no broker has the topic %q", l.Name, topic)
 			}
 		}
 	}

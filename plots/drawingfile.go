@@ -45,6 +45,7 @@ type Cluster struct {
 	Brokers   []ClusterBroker `json:"brokers"`
 	Producers []Producer      `json:"producers,omitempty"`
 	Groups    []Group         `json:"groups,omitempty"`
+	Loads     []Load          `json:"loads,omitempty"`
 }
 
 // ClusterBroker is a broker with the partitions that it holds.
@@ -67,6 +68,13 @@ type BrokerPartition struct {
 
 // Producer is a program that publishes.
 type Producer struct {
+	Name   string   `json:"name"`
+	Topics []string `json:"topics"`
+}
+
+// Load is a program that reads from brokers without a group, and keeps its offsets
+// itself.
+type Load struct {
 	Name   string   `json:"name"`
 	Topics []string `json:"topics"`
 }

@@ -88,12 +88,12 @@ func clusterNamed(t *Topology, name string) Cluster {
 }
 
 func siteHeight(c Cluster) float64 {
-	rows := len(c.Producers) + len(c.Groups)
+	rows := len(c.Producers) + len(c.Groups) + len(c.Loads)
 	return 28 + siteRow*float64(rows) + 34*float64(len(c.Brokers)) + 12
 }
 
 // drawSite draws a cluster from above: who publishes, the brokers, who
-// consumes.
+// consumes, who loads.
 func drawSite(p *pen, c Cluster, r rect) {
 	strong, small, soft := textStyle(8.8, ink, true), textStyle(7.8, ink, false), textStyle(7.2, softInk, false)
 	p.frame(r, boxShade, boxInk, 1)
@@ -112,6 +112,10 @@ func drawSite(p *pen, c Cluster, r rect) {
 	}
 	for _, g := range c.Groups {
 		p.left(rect{r.x + 4, y + 2, r.w - 8, siteRow}, small, fmt.Sprintf("group %s: %s", g.Name, plural(len(g.Members), "consumer")))
+		y += siteRow
+	}
+	for _, l := range c.Loads {
+		p.left(rect{r.x + 4, y + 2, r.w - 8, siteRow}, small, l.Name+" < "+strings.Join(l.Topics, ", "))
 		y += siteRow
 	}
 }

@@ -239,6 +239,9 @@ func (q Quantity) Known() bool {
 	return ok
 }
 
+// LessIsBetter says whether less of the quantity is better.
+func (q Quantity) LessIsBetter() bool { return quantities[q].less }
+
 // Unit is the quantity's unit, "" for a share.
 func (q Quantity) Unit() string { return quantities[q].unit }
 

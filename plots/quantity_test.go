@@ -18,6 +18,7 @@ var measured = map[Quantity]float64{
 	RateAchieved: 0.99, SlowestConsumer: 1234, ConsumedBeside: 4321, LogBytes: 209, IndexBytes: 3, JournalBytes: 4, MetadataBytes: 5, OtherBytes: 6,
 	LostUnpromised: 70, LostPromised: 0, RestartTime: 0.5, SettleTime: 0.1, SettleTimeLongest: 0.2, RebalanceTries: 3, QuietRequests: 0.4, QuietCommits: 0.3, QuietProofs: 0.7, SettleAfterKill: 6,
 	RepeatsClean: 0, RepeatsUnclean: 12, RepeatsBeyond: 2,
+	DelayLive: 3, DelayReplica: 3.5, DelayLoad: 8, DelayLoadMean: 8.5, DelayLoadP99: 16, AuditMissing: 180, AuditDoubled: 5, AuditUnreported: 2, AuditWrong: 1, AuditBeyond: 4,
 }
 
 func measuredAttempt() resultfile.Attempt {
@@ -30,6 +31,8 @@ func measuredAttempt() resultfile.Attempt {
 			"store_log_bytes": 209_000, "store_index_bytes": 3000, "store_journal_bytes": 4000, "store_metadata_bytes": 5000, "store_other_bytes": 6000,
 			"crash_lost_unpromised": 70, "crash_lost_promised": 0, "restart_seconds": 0.5, "settle_median_seconds": 0.1, "settle_max_seconds": 0.2, "tries_max": 3,
 			"quiet_requests_per_second": 0.4, "quiet_commits_per_second": 0.3, "quiet_proofs_per_second": 0.7, "settle_after_kill_seconds": 6, "repeats_clean": 0, "repeats_unclean": 12, "repeats_bound": 10,
+			"delay_live_p50_seconds": 3, "delay_replica_p50_seconds": 3.5, "delay_load_p50_seconds": 8, "delay_load_mean_seconds": 8.5, "delay_load_p99_seconds": 16,
+			"audit_missing": 180, "audit_doubled": 5, "audit_unreported": 2, "audit_wrong": 1, "audit_missing_beyond_dropped": 4,
 		},
 	}
 }

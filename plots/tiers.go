@@ -1,6 +1,8 @@
 package plots
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -39,7 +41,11 @@ func newTiers(r *resultfile.Result, s resultfile.Scenario) board {
 	for _, y := range s.Systems {
 		k := key{style: styles[y.ID], label: named(y)}
 		if mean := Summarise(DelayLoadMean.valuesIn(r, s, y)); mean.N > 0 {
-			k.notes = []string{"mean to the load " + Show(DelayLoadMean, mean.Median)}
+			note := "mean to the load " + Show(DelayLoadMean, mean.Median)
+			if low, high := mean.bounds(); mean.N > 1 {
+				note += fmt.Sprintf(" (%s .. %s)", DelayLoadMean.cell(low), DelayLoadMean.cell(high))
+			}
+			k.notes = []string{note}
 			if missing := Summarise(AuditMissing.valuesIn(r, s, y)); missing.N > 0 {
 				k.notes = append(k.notes, "missing by the audit "+Show(AuditMissing, missing.Median))
 			}
@@ -49,7 +55,7 @@ func newTiers(r *resultfile.Result, s resultfile.Scenario) board {
 		b.keys = append(b.keys, k)
 	}
 	b.caption = captionOf(r, s, extrasView, " Lines: of the messages that came to a tier in a second, the median of the delay from their making; below, of the messages that were made in a window, "+
-		"by the monitoring events, the part that the audit found in the tier where most are missing; thick: one repetition; thin: the others.")
+		"by the monitoring events, the part that the audit found in the tier where most are missing; thick: one repetition; thin: the others. In the legend: the median over the repetitions, and behind it "+spreadText(r, s)+".")
 	if note := clockNote(r.Run.Testbed); note != "" {
 		b.caption = append(b.caption, "Every delay is by the clock of the client host, on which messages are made and looked for.")
 	}
@@ -134,15 +140,7 @@ func completeOverTime(windows []resultfile.AuditWindow) []point {
 			out = append(out, point{x: max(start+length[start]/2, 0), y: least})
 		}
 	}
-	slices.SortFunc(out, func(a, b point) int {
-		switch {
-		case a.x < b.x:
-			return -1
-		case a.x > b.x:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(out, func(a, b point) int { return cmp.Compare(a.x, b.x) })
 	return out
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -130,7 +131,7 @@ func (r *run) setUp(ctx context.Context) error {
 	for tier, zooKeeper := range r.clusters() {
 		name := resultfile.Tiers()[tier]
 		r.watches = append(r.watches, start("audit-"+name, `msg="audit watch started"`,
-			"audit", "watch", "--tier", name, "--zk-connect", zooKeeper, "--topic", topic, "--audit-topic", auditTopic, "--state", r.stateFile(name)))
+			"audit", "watch", "--tier", name, "--zk-connect", zooKeeper, "--topic", topic, "--audit-topic", auditTopic, "--audit-window", r.opts.window.String(), "--state", r.stateFile(name)))
 	}
 	for i := range r.opts.mirrors {
 		r.mirrors = append(r.mirrors, start(mirrorName(i), mirrorReady, r.mirrorArgs()...))
@@ -235,7 +236,12 @@ func (r *run) publish(ctx context.Context) error {
 			if err := r.feed(ctx, f); err != nil {
 				return err
 			}
-			return f.await(r.opts.linger + 2*childGrace)
+			err := f.await(r.opts.linger + 2*childGrace)
+			if err != nil && r.opts.fault == faultBroker {
+				r.plan.Note(err.Error()) // what it could not deliver is for the audit to find
+				return nil
+			}
+			return err
 		})
 	}
 	group.Wait()
@@ -346,7 +352,7 @@ func (r *run) endAll() error {
 	if r.lossy != nil {
 		errs = append(errs, r.lossy.close())
 	}
-	errs = append(errs, r.stopAll(append(r.mirrors, append(r.watches, r.loader)...)...))
+	errs = append(errs, r.stopAll(append(slices.Concat(r.mirrors, r.watches), r.loader)...))
 	if r.endReaders != nil {
 		r.endReaders()
 	}

@@ -62,3 +62,23 @@ func TestLatenciesAllocateNothing(t *testing.T) {
 		t.Errorf("%v allocations a message", n)
 	}
 }
+
+// With tags of its own it records one time for each.
+func TestLatenciesOfTags(t *testing.T) {
+	var got []resultfile.LatencyInterval
+	l := NewLatencies(func(i resultfile.LatencyInterval) { got = append(got, i) }, resultfile.Tiers()...)
+	l.RecordAt(0, time.Second)
+	l.RecordAt(2, 3*time.Second)
+	l.RecordAt(2, -1) // not known
+	if err := l.Cut(time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 || got[0].Tag != resultfile.TagLive || got[1].Tag != resultfile.TagLoad {
+		t.Fatalf("%+v", got)
+	}
+	for tag, want := range []int64{1, 0, 1} {
+		if n := l.WholeOf(tag).TotalCount(); n != want {
+			t.Errorf("tag %d: %d messages, want %d", tag, n, want)
+		}
+	}
+}

@@ -100,7 +100,7 @@ func (piper) Pipeline(ctx context.Context, _ driver.Target, o driver.Options, pl
 			r.Tiers[i].AuditMade = 0
 		}
 	case "contradiction":
-		r.AuditComplete = false
+		last.AuditMissing = 1
 	case "error":
 		return r, errors.New("the mirror does not come up")
 	case "killed", "no-parts", "nobody":
