@@ -17,6 +17,7 @@ import (
 var startStop = map[string]time.Duration{
 	"rawlimit": 3 * time.Second,
 	"kafka":    5 * time.Second,
+	"pipeline": 9 * time.Second,
 	"nats":     5 * time.Second,
 	"activemq": 14 * time.Second,
 	"rabbitmq": 14 * time.Second,
