@@ -173,7 +173,7 @@ func (k Check) decide(f Finding) (Verdict, string) {
 		return onOneSide(f.High <= k.Value, f.Low > k.Value, f)
 	case About:
 		further := f.Low > most
-		if k.Quantity.LessIsBetter() {
+		if k.Quantity.LessIsBetter() && k.Statistic != MedianRatio { // a ratio says how much more a rival takes
 			further = f.High < least
 		}
 		if further {
