@@ -23,7 +23,7 @@ import (
 const (
 	topic      = "clicks"
 	brokers    = 2
-	partitions = 3 // of the topic, at each broker
+	partitions = 2 // of the topic, at each broker
 	splits     = brokers * partitions
 )
 

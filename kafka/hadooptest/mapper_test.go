@@ -41,8 +41,9 @@ const (
 // noFaults is a plan for a mapper that only leaves marks.
 const noFaults = "none"
 
-// lateLimit is how long an attempt waits for another one at most.
-const lateLimit = 3 * time.Minute
+// lateLimit is how long an attempt waits for another one at most: less than Hadoop
+// waits for a sign of life.
+const lateLimit = 5 * time.Minute
 
 // attempt is what Hadoop has told this program about itself.
 type attempt struct {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// programLimit bounds every program that is run to its end; a job takes the longest.
-const programLimit = 6 * time.Minute
+// programLimit bounds every program that is run to its end.
+const programLimit = 15 * time.Minute
 
 // alone makes a program the first process of a namespace of its own, where root may
 // do that: when it ends, however it does, the kernel kills what it has started. It ends

@@ -18,7 +18,7 @@ func TestHadoopYarnJob(t *testing.T) {
 }
 
 // TestHadoopYarnJobWithKilledMappers: each fault a mapper can have, at first attempts
-// and at second ones. Hadoop tries again, and the job succeeds.
+// and at later ones. Hadoop tries four times, and the job succeeds.
 func TestHadoopYarnJobWithKilledMappers(t *testing.T) {
 	w := newWorld(t, yarnPlace(t))
 	w.produce(perSplit)
@@ -27,8 +27,7 @@ func TestHadoopYarnJobWithKilledMappers(t *testing.T) {
 		"0.0=" + killedBefore,
 		"1.0=" + killedAmid,
 		"2.0=" + killedAfter,
-		"3.0=" + failedAfter,
-		"4.0=" + killedAfter, "4.1=" + killedAmid,
+		"3.0=" + failedAfter, "3.1=" + killedAmid, "3.2=" + killedAfter,
 	}
 	w.mustSubmit(w.faulty(p, faults...))
 	w.mustHappen(faults...)
