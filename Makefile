@@ -54,7 +54,7 @@ test: setup build ## run every test, those with real RabbitMQ, ActiveMQ, NATS, s
 	$(GO) test -count=1 -p 1 -timeout 30m ./harness/... ./compare/...
 	$(GO) test -count=1 -p 2 -timeout 30m $$($(GO) list ./... | grep -v -e /harness/ -e /compare/)
 
-# Behind a tag, since it fetches 150 MB once (into the user's cache folder).
+# Behind a tag, since it fetches 110 MB once (into the user's cache folder).
 test-hadoop: setup ## the load on real Hadoop: its local job runner, then HDFS and YARN in a mini cluster
 	$(GO) test -tags hadoop -count=1 -v -timeout 30m ./kafka/hadooptest
 

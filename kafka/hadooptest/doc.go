@@ -1,5 +1,5 @@
 // Package hadooptest holds tests, and nothing else, of the load into Hadoop
-// (kafka/etl) on Hadoop itself: "make test-hadoop" runs them, since they fetch 150 MB
+// (kafka/etl) on Hadoop itself: "make test-hadoop" runs them, since they fetch 110 MB
 // of jars once and take minutes. The build tag hadoop brings them in.
 //
 // # What is real
