@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"kafkalab/results/resultfile"
@@ -161,19 +162,23 @@ func (sel *Selection) keep(wanted []string) error {
 }
 
 // WithinCores leaves out the systems whose broker is to have more cores than
-// there are on its host, each with a note, and the scenarios of which none is
-// left. What the selection was made of is not changed.
+// there are on its host, with a note for each scenario, and the scenarios of
+// which none is left. What the selection was made of is not changed.
 func (sel Selection) WithinCores(have int) Selection {
 	sel.Notes = slices.Clone(sel.Notes)
 	var kept []Scenario
 	for _, s := range sel.Scenarios {
 		var systems []System
+		var out []string
 		for _, sys := range s.Systems {
 			if sys.Cores > have {
-				sel.Notes = append(sel.Notes, fmt.Sprintf("%s: %s is left out: the broker may use %d cores", s.Name, sys.ID, have))
+				out = append(out, sys.ID)
 				continue
 			}
 			systems = append(systems, sys)
+		}
+		if len(out) > 0 {
+			sel.Notes = append(sel.Notes, fmt.Sprintf("%s: left out, since the broker has no more cores than %d: %s", s.Name, have, strings.Join(out, ", ")))
 		}
 		if s.Systems = systems; len(systems) > 0 {
 			kept = append(kept, s)
