@@ -38,7 +38,7 @@ func (l *lane) run() {
 		changed := l.src.m.target.changes()
 		switch {
 		case errors.Is(err, errNoTopic):
-			err = l.makeTopic(key.partitions)
+			err = l.makeTopic()
 		case err == nil:
 			err = l.deliver(at, key.index)
 		}
@@ -66,12 +66,22 @@ func (l *lane) run() {
 	}
 }
 
-// makeTopic makes the lane's topic at the target, and waits until that is told.
-func (l *lane) makeTopic(partitions int32) error {
+// makeTopic makes the lane's topic at the target, and waits until that is told. At the
+// source, too, a new topic comes to one broker after the other: that is waited for, as
+// the number of partitions stays as it is made.
+func (l *lane) makeTopic() error {
 	ctx, cancel := context.WithTimeout(l.life, moveLimit)
 	defer cancel()
+	if !pause(ctx, settleTime) {
+		return ctx.Err()
+	}
+	l.src.forget(l.tp.Topic)
+	key, err := l.src.key(ctx, l.tp)
+	if err != nil {
+		return err
+	}
 	changed := l.src.m.target.changes()
-	if err := l.src.m.target.create(ctx, l.tp.Topic, partitions); err != nil {
+	if err := l.src.m.target.create(ctx, l.tp.Topic, key.partitions); err != nil {
 		return err
 	}
 	select {

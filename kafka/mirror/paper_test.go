@@ -149,8 +149,9 @@ func TestTopicsAreMadeAtTheTarget(t *testing.T) {
 	t.Parallel()
 	live := newCluster(t, 2, 3)
 	replica := newCluster(t, 2, 1) // what its brokers make by themselves
+	live.produce("t", 0, 25, 100)
 	openMirror(t, replica, []*cluster{live}, nil)
-	live.produce("t", 0, 50, 100)
+	live.produce("t", 25, 25, 100)
 	replica.partitions = 3
 	replica.awaitArrived("t", 300).check(t, 6, 50)
 	places := map[string]bool{}

@@ -319,6 +319,13 @@ func (s *source) key(ctx context.Context, tp consumer.TopicPartition) (partition
 	return key, nil
 }
 
+// forget has the partitions of a topic read again.
+func (s *source) forget(topic string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.counts, topic)
+}
+
 // tellGap tells of a gap, and counts it.
 func (s *source) tellGap(g Gap) {
 	s.m.counts.gap(g)
