@@ -47,8 +47,9 @@
 // each member, and each source broker's coming and going, gives the same. A broker of
 // the target that is gone is waited for; after [Config.TargetWait] the others are N.
 //
-// A topic that the target does not have is made there, with as many partitions in all
-// as the source has.
+// When N changes, a lane waits for its answers from the old place before it sends to the
+// new one. A topic that the target does not have is made there, with as many partitions
+// in all as the source has.
 //
 // # Differences from Kafka 0.7
 //
