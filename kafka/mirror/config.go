@@ -74,7 +74,7 @@ type Config struct {
 	RebalanceBackoff time.Duration // 0: the consumer package's
 
 	// OnGap, if set, is called with each gap, by the mirror's own goroutines. It must not
-	// wait.
+	// wait, nor call the mirror.
 	OnGap func(Gap)
 
 	Logger *slog.Logger // what comes and goes, and what fails, never messages; nil: nothing is logged

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"kafkalab/kafka/client"
 	"kafkalab/kafka/consumer"
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/wire"
@@ -151,11 +152,9 @@ func (l *lane) cut(entries message.Set, offset int64) []*set {
 // frame copies entries into a request whose partition is filled in later.
 func (l *lane) frame(entries message.Set, offset int64, n int) *set {
 	frame := make([]byte, 0, wire.AckedProduceSize(l.tp.Topic)+len(entries))
-	frame = wire.AppendAckedProduce(frame, l.tp.Topic, 0, entries, wire.AcksFlushed, l.flushMs())
+	frame = wire.AppendAckedProduce(frame, l.tp.Topic, 0, entries, wire.AcksFlushed, client.Millis(l.cfg.FlushTimeout))
 	return &set{offset: offset, end: offset + int64(len(entries)), entries: n, frame: frame}
 }
-
-func (l *lane) flushMs() int32 { return int32(l.cfg.FlushTimeout / time.Millisecond) }
 
 // accepted takes the oldest set off the queue, which the target has flushed. mu is held.
 func (l *lane) accepted() {
@@ -243,18 +242,18 @@ func (l *lane) missing(e *consumer.OutOfRangeError) {
 // that ends before finds the gap again, and tells of it.
 func (l *lane) passGap() {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	e := l.gap
 	if e == nil || len(l.queue) > 0 || l.flushed != l.committed || l.stopping {
-		l.mu.Unlock()
 		return
 	}
 	l.gap = nil
-	l.next, l.flushed, l.committed = e.First, e.First, -1
-	l.mu.Unlock()
 	if err := l.src.group.Seek(l.tp.Topic, l.tp.Partition, e.First); err != nil {
-		l.log.Warn("the partition was lost before it could go on behind a gap", "error", err)
-		return // its next owner finds the gap
+		// Nothing behind the gap is committed, so its next owner finds it.
+		l.log.Warn("the partition is given up before it could go on behind a gap", "offset", e.Offset, "error", err)
+		return
 	}
+	l.next, l.flushed, l.committed = e.First, e.First, -1
 	l.src.tellGap(Gap{Source: l.src.name, TopicPartition: l.tp, From: e.Offset, To: e.First})
 	l.src.commitSoon()
 }

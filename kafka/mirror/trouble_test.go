@@ -183,6 +183,35 @@ func TestSourceRetentionAhead(t *testing.T) {
 	}
 }
 
+// TestSourceLogMadeAnew: where the source has lost its disk, offsets begin anew. All that
+// it has then is copied, and that is told.
+func TestSourceLogMadeAnew(t *testing.T) {
+	t.Parallel()
+	live, replica := newCluster(t, 1, 1), newCluster(t, 1, 1)
+	live.produce("t", 0, 100, 200)
+	m := openMirror(t, replica, []*cluster{live}, nil)
+	replica.awaitArrived("t", 100)
+	live.awaitCommitted("t")
+	closeMirror(t, m)
+	b := live.brokers[0]
+	b.Stop()
+	if err := os.RemoveAll(filepath.Join(b.Config.LogDir, "t-0")); err != nil {
+		t.Fatal(err)
+	}
+	b.Restart()
+	live.produce("t", 100, 20, 200)
+	told := make(chan mirror.Gap, 10)
+	m = openMirror(t, replica, []*cluster{live}, func(c *mirror.Config) { c.OnGap = func(g mirror.Gap) { told <- g } })
+	replica.awaitArrived("t", 120).check(t, 1, 120)
+	live.awaitCommitted("t")
+	if g := <-told; g.From != 100*(200+message.Overhead0) || g.To != 0 || g.Bytes() != 0 {
+		t.Errorf("the gap is %+v", g)
+	}
+	if st := m.Stats(); st.Restarts != 1 || st.Gaps != 0 {
+		t.Errorf("counted are %d restarts and %d gaps", st.Restarts, st.Gaps)
+	}
+}
+
 // TestRefusedMessageWaits: a message that the target refuses is neither lost nor passed
 // over. Its partition waits, the other one goes on, and when the target takes it all is
 // there in order.
