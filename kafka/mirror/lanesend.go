@@ -108,7 +108,7 @@ func (l *lane) findKey() (key partitionKey, ok bool) {
 		if l.life.Err() != nil {
 			return key, false
 		}
-		l.failed(err, "", backoff)
+		l.failed(err, place{}.String(), backoff)
 		if !pause(l.life, backoff) {
 			return key, false
 		}

@@ -63,7 +63,12 @@ type place struct {
 	partition int32
 }
 
-func (p place) String() string { return fmt.Sprintf("%d-%d at %s", p.broker, p.partition, p.addr) }
+func (p place) String() string {
+	if p.addr == "" {
+		return "nowhere yet"
+	}
+	return fmt.Sprintf("%d-%d at %s", p.broker, p.partition, p.addr)
+}
 
 var (
 	// errNoTopic says that a topic has to be made.
