@@ -123,8 +123,15 @@ func (k partitionKey) String() string { return fmt.Sprintf("%s %d-%d", k.topic, 
 // position is how far a partition has been counted.
 type position struct {
 	Position
-	given int64 // where the consumer was last told to begin, -1: nowhere
+	// given is where the consumer was last told to begin, while it may still begin
+	// there again: when it had a chunk in hand as the partition was given up, that one
+	// is counted first, and then comes once more. -1: no longer. again is where that
+	// goes on, chunk by chunk, and chunks how many have come since.
+	given, again int64
+	chunks       int
 }
+
+func newPosition(p Position) *position { return &position{Position: p, given: -1, again: -1} }
 
 // openChecker goes on with the state in the file, or begins one.
 func openChecker(cfg CheckerConfig) (*checker, error) {
@@ -145,7 +152,7 @@ func openChecker(cfg CheckerConfig) (*checker, error) {
 		return nil, errors.Join(fmt.Errorf("audit: state %s: %w", cfg.State, err), lock.Close())
 	}
 	for _, p := range state.Positions {
-		c.positions[partitionKey{p.Topic, p.Broker, p.Partition}] = &position{Position: p, given: -1}
+		c.positions[partitionKey{p.Topic, p.Broker, p.Partition}] = newPosition(p)
 	}
 	c.told = c.tally.problems()
 	c.moved = true // so that a new state is written also before anything has come
@@ -165,7 +172,7 @@ type counted struct {
 func (c *checker) count(key partitionKey, messages []counted, first, next int64, isEvent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := c.place(key, first)
+	p := c.place(key, first, next)
 	now := c.cfg.Clock.Now().UnixMilli()
 	for _, m := range messages {
 		if m.offset < p.Next {
@@ -192,22 +199,27 @@ func (c *checker) count(key partitionKey, messages []counted, first, next int64,
 }
 
 // place compares where a chunk begins with where the partition was counted up to.
-func (c *checker) place(key partitionKey, first int64) *position {
+func (c *checker) place(key partitionKey, first, next int64) *position {
 	p := c.positions[key]
-	switch {
-	case p == nil:
-		p = &position{Position: Position{Topic: key.topic, Broker: key.broker, Partition: key.partition, Next: first}, given: -1}
+	if p == nil {
+		p = newPosition(Position{Topic: key.topic, Broker: key.broker, Partition: key.partition, Next: first})
 		c.positions[key] = p
+	}
+	switch {
 	case first > p.Next:
 		p.Skipped += first - p.Next
 		c.cfg.Logger.Error("part of the log was deleted before it was counted: what was in it will be missing", "partition", key.String(),
 			"from", p.Next, "to", first, "bytes", first-p.Next)
 		p.Next = first
-	case first < p.Next && first != p.given:
-		// Not what the consumer was told to begin with: the log is another one.
+	case first < p.Next && (first == p.given || first == p.again):
+		p.again = next
+	case first < p.Next:
 		p.BeganAnew++
 		c.cfg.Logger.Error("the log began anew: it was deleted, and is another one", "partition", key.String(), "counted", p.Next, "begins", first)
 		p.Next = first
+	}
+	if p.chunks++; p.chunks > 1 && first >= p.Next {
+		p.given, p.again = -1, -1 // nothing comes again any more
 	}
 	return p
 }
@@ -221,7 +233,7 @@ func (c *checker) start(key partitionKey) (offset int64, ok bool) {
 	if p == nil {
 		return 0, false
 	}
-	p.given = p.Next
+	p.given, p.again, p.chunks = p.Next, -1, 0
 	return p.Next, true
 }
 

@@ -54,10 +54,14 @@ func (s *stream) arrivals(of *Set, start, length, slotLength int64) (counted, do
 	return counted, doubled
 }
 
+// foldParts is in how many steps all that is kept becomes sums.
+const foldParts = 1000
+
 // fold lets windows that have ended Limits.Keep ago become sums. It costs a walk over
 // all windows, so it is done once for many of them.
 func (t *tally) fold(now int64) {
-	horizon := windowStart(max(now-t.limits.Keep.Milliseconds(), 0), t.window)
+	keep := t.limits.Keep.Milliseconds()
+	horizon := windowStart(max(now-keep, 0), t.window*max(keep/foldParts/t.window, 1))
 	if horizon <= t.horizon {
 		return
 	}

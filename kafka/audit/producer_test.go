@@ -424,7 +424,7 @@ func TestSendAllocatesNothing(t *testing.T) {
 		if err := p.Send(ctx, "clicks", nil, b...); err != nil {
 			t.Fatal(err)
 		}
-	}); n > 2 { // of 50 messages; the pool may be emptied by a collection
+	}); n > 20 { // far fewer than messages: the pool may be emptied meanwhile, which the race detector does at random
 		t.Errorf("%v allocations for 50 messages", n)
 	}
 	p.mustClose(t)

@@ -188,12 +188,26 @@ func TestChunksThatComeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := outcome(t, c)
+	// The partition is given up and claimed again while a chunk of it is in hand, which is
+	// counted after that; then the messages come again, in other chunks.
 	last := all[5]
-	if _, ok := c.start(last.key); !ok {
-		t.Fatal("no position")
+	c, err = replayChecker(t, folder(t))
+	if err != nil {
+		t.Fatal(err)
 	}
-	c.positions[last.key].given = last.first // it was told to begin there, while the chunk was being counted
+	if err := feed(c, all[:5], false); err != nil {
+		t.Fatal(err)
+	}
+	if begin, ok := c.start(last.key); !ok || begin != last.first {
+		t.Fatalf("it goes on at %d, %v", begin, ok)
+	}
 	c.count(last.key, last.messages, last.first, last.next, false)
+	for i, m := range last.messages {
+		c.count(last.key, last.messages[i:i+1], m.offset, m.offset+100, false)
+	}
+	if err := feed(c, all[6:], false); err != nil {
+		t.Fatal(err)
+	}
 	if got := outcome(t, c); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

@@ -98,7 +98,7 @@ type auditedLines struct {
 func (o *produceOptions) newAuditedLines(messages, events audit.Sender, notes io.Writer) (*auditedLines, error) {
 	log := slog.New(slog.NewTextHandler(notes, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	cfg := audit.ProducerConfig{
-		Messages: messages, Acked: o.cfg.Acks != producer.AcksNone, RetryFor: o.audit.retry, Events: events, Topic: o.audit.topic,
+		Messages: messages, Acked: o.cfg.Acks != producer.AcksNone && !o.cfg.Async, RetryFor: o.audit.retry, Events: events, Topic: o.audit.topic,
 		Server: o.audit.server, Window: o.audit.window, Spool: o.audit.spool, Logger: log,
 		NotSent: func(err error) { fmt.Fprintf(notes, "%v; going on\n", err) },
 	}
