@@ -107,6 +107,7 @@ type checker struct {
 	tally     *tally
 	positions map[partitionKey]*position
 	told      int64 // problems that were logged
+	toldAt    time.Duration
 	saved     int64 // the tally's changes that are in the file
 	moved     bool  // something beside them is not
 	saveErr   error // of the last attempt
@@ -174,28 +175,34 @@ func (c *checker) count(key partitionKey, messages []counted, first, next int64,
 	defer c.mu.Unlock()
 	p := c.place(key, first, next)
 	now := c.cfg.Clock.Now().UnixMilli()
+	var last *string // what is noted of the last message that is not counted by windows
+	var at int64
 	for _, m := range messages {
 		if m.offset < p.Next {
 			continue // it came before the partition was given up, and was counted
 		}
+		var problem *string
 		switch {
 		case isEvent:
-			c.tally.event(m.event, m.err, now)
+			problem = c.tally.event(m.event, m.err, now)
 		case m.err != nil:
-			c.tally.problem(key.topic, m.err)
+			problem = c.tally.problem(key.topic, m.err)
 		default:
-			c.tally.message(key.topic, m.header, now)
+			problem = c.tally.message(key.topic, m.header, now)
 		}
+		if problem != nil {
+			last, at = problem, m.offset
+		}
+	}
+	if last != nil {
+		*last = fmt.Sprintf("%v, offset %d: %s", key, at, *last)
 	}
 	if next > p.Next {
 		p.Next = next
 		c.moved = true
 	}
 	p.Problem = ""
-	if problems := c.tally.problems(); problems != c.told {
-		c.tell(key)
-		c.told = problems
-	}
+	c.tell(key)
 }
 
 // place compares where a chunk begins with where the partition was counted up to.
@@ -257,15 +264,25 @@ func (t *tally) problems() int64 {
 	return n
 }
 
-// tell logs the problems of a topic's messages: once for a chunk, not once for each.
+// tellInterval is the least time between two lines about messages that are not counted:
+// a topic may be full of them.
+const tellInterval = 10 * time.Second
+
+// tell logs what has become of a topic's messages that are not counted by windows, if there
+// are new ones. mu is held.
 func (c *checker) tell(key partitionKey) {
+	problems, now := c.tally.problems(), c.cfg.Clock.Elapsed()
+	if problems == c.told || c.told > 0 && now-c.toldAt < tellInterval {
+		return
+	}
+	c.told, c.toldAt = problems, now
 	if of := c.tally.topics[key.topic]; of != nil {
-		c.cfg.Logger.Warn("messages that are not counted by windows", "partition", key.String(), "not_enveloped", of.NotEnvelope,
+		c.cfg.Logger.Warn("messages that are not counted by windows", "topic", key.topic, "not_enveloped", of.NotEnvelope,
 			"malformed", of.Malformed, "future", of.Future, "uncounted", of.Uncounted, "last", of.LastProblem)
 		return
 	}
 	e := &c.tally.events
-	c.cfg.Logger.Warn("monitoring events that are not counted", "partition", key.String(), "malformed", e.Malformed, "future", e.Future,
+	c.cfg.Logger.Warn("monitoring events that are not counted", "topic", key.topic, "malformed", e.Malformed, "future", e.Future,
 		"uncounted", e.Uncounted, "last", e.LastProblem)
 }
 

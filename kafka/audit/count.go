@@ -77,24 +77,28 @@ func (c *checker) countFile(ctx context.Context, f Loaded, isEvent bool, header 
 		}
 		if isEvent {
 			e, err := ParseEvent(payload)
-			c.tally.event(e, err, now)
+			noteIn(f.Name, c.tally.event(e, err, now))
 			return nil
 		}
 		h, err := header(ctx, payload)
 		var temporary interface{ Temporary() bool }
 		switch {
 		case err == nil:
-			c.tally.message(f.Topic, h, now)
+			noteIn(f.Name, c.tally.message(f.Topic, h, now))
 		case ctx.Err() != nil, errors.As(err, &temporary) && temporary.Temporary():
 			return err
 		default:
-			c.tally.problem(f.Topic, err)
+			noteIn(f.Name, c.tally.problem(f.Topic, err))
 		}
 		return nil
 	})
-	if problems := c.tally.problems(); problems != c.told {
-		c.tell(partitionKey{topic: f.Topic})
-		c.told = problems
-	}
+	c.tell(partitionKey{topic: f.Topic})
 	return err
+}
+
+// noteIn says of a problem in which file it is.
+func noteIn(name string, problem *string) {
+	if problem != nil {
+		*problem = name + ": " + *problem
+	}
 }

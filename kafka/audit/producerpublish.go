@@ -13,8 +13,10 @@ import (
 const (
 	// publishTimeout bounds one attempt to publish events.
 	publishTimeout = 10 * time.Second
-	// publishPause is the time between two attempts, of which the first has failed.
-	publishPause = time.Second
+	// publishPause is the time between two attempts, of which the first has failed. It
+	// doubles up to maxPublishPause.
+	publishPause    = time.Second
+	maxPublishPause = 30 * time.Second
 	// maxEventBatch bounds the bytes of the events that are published together.
 	maxEventBatch = MaxEventBytes / 2
 )
@@ -22,12 +24,14 @@ const (
 // publishWindows publishes the events of windows that are over, until Close.
 func (p *Producer) publishWindows() {
 	defer close(p.ended)
-	for {
-		failed := p.publish(p.life, p.due(false)) != nil
-		wait := publishPause
-		if !failed {
+	for pause := publishPause; ; {
+		wait := pause
+		if err := p.publish(p.life, p.due(false)); err != nil {
+			pause = min(2*pause, maxPublishPause)
+		} else {
 			now := p.cfg.Clock.Now()
 			wait = time.UnixMilli(windowStart(now.UnixMilli(), p.cfg.Window.Milliseconds())).Add(p.cfg.Window).Sub(now)
+			pause = publishPause
 		}
 		timer := p.cfg.Clock.NewTimer(wait)
 		select {
@@ -51,6 +55,8 @@ func (p *Producer) publish(ctx context.Context, events []*Event) error {
 	for i, e := range events {
 		var err error
 		if payloads[i], err = e.Append(nil); err != nil {
+			p.cfg.Logger.Error("monitoring events cannot be written", "error", err)
+			p.keepForLater(events)
 			return err
 		}
 	}

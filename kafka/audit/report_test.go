@@ -367,3 +367,17 @@ func TestFigure(t *testing.T) {
 		t.Errorf("%v: %s", err, empty.String())
 	}
 }
+
+// BenchmarkCount counts messages of two producers that take turns, in batches, as they
+// lie in a partition.
+func BenchmarkCount(b *testing.B) {
+	c := newCounter(b)
+	now := at(c.now).UnixMilli()
+	headers := [2]envelope.Header{header("front1", 1, 0, 0), header("front2", 2, 0, 0)}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		h := &headers[i/50%2]
+		h.Sequence++
+		c.tally.message("clicks", *h, now)
+	}
+}

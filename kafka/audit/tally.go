@@ -156,8 +156,10 @@ func newTally(topics []string, window time.Duration, limits Limits) *tally {
 	return t
 }
 
-// message counts a message of a watched topic that came at a time.
-func (t *tally) message(topic string, h envelope.Header, now int64) {
+// message counts a message of a watched topic that came at a time. It returns what it
+// has noted of a message that is not counted by windows, for the caller to say which one
+// that was; nil otherwise.
+func (t *tally) message(topic string, h envelope.Header, now int64) (problem *string) {
 	t.changes++
 	counts := t.topics[topic]
 	counts.Messages++
@@ -166,23 +168,24 @@ func (t *tally) message(topic string, h envelope.Header, now int64) {
 	case h.Sequence > MaxSequence:
 		counts.Malformed++
 		counts.LastProblem = fmt.Sprintf("server %.60q: sequence number %d: at most %d are counted", h.Server, h.Sequence, uint64(MaxSequence))
-		return
+		return &counts.LastProblem
 	case start+t.window <= t.horizon:
 		counts.Late++
-		return
+		return nil
 	case start > now+t.limits.Ahead.Milliseconds():
 		counts.Future++
 		counts.LastProblem = fmt.Sprintf("server %.60q: made at %v, which is more than %v from now: its clock is wrong", h.Server, h.Time, t.limits.Ahead)
-		return
+		return &counts.LastProblem
 	}
 	s, err := t.slot(streamKey{topic, h.Server, h.Producer}, start)
 	if err != nil {
 		counts.Uncounted++
 		counts.LastProblem = err.Error()
-		return
+		return &counts.LastProblem
 	}
 	s.seen = max(s.seen, now)
 	t.add(s, h.Sequence)
+	return nil
 }
 
 // add counts one arrival of a message.
@@ -253,8 +256,9 @@ func (t *tally) newWindow() error {
 	return nil
 }
 
-// problem counts a message of a watched topic whose envelope cannot be read.
-func (t *tally) problem(topic string, err error) {
+// problem counts a message of a watched topic whose envelope cannot be read, and returns
+// what it has noted.
+func (t *tally) problem(topic string, err error) *string {
 	t.changes++
 	counts := t.topics[topic]
 	counts.Messages++
@@ -264,34 +268,38 @@ func (t *tally) problem(topic string, err error) {
 		counts.Malformed++
 	}
 	counts.LastProblem = shortError{err}.Error()
+	return &counts.LastProblem
 }
 
-// event counts a monitoring event, or the error of what should be one.
-func (t *tally) event(e *Event, err error, now int64) {
+// event counts a monitoring event, or the error of what should be one. It returns what it
+// has noted of one that is not counted; nil otherwise.
+func (t *tally) event(e *Event, err error, now int64) (problem *string) {
 	t.changes++
 	t.events.Events++
 	if err != nil {
 		t.events.Malformed++
 		t.events.LastProblem = shortError{err}.Error()
-		return
+		return &t.events.LastProblem
 	}
 	start, length := e.Window.UnixMilli(), e.Length.Milliseconds()
 	switch {
 	case t.topics[e.Topic] == nil:
 		t.events.Other++
-		return
+		return nil
 	case start+length <= t.horizon:
 		t.events.Late++
-		return
+		return nil
 	case start > now+t.limits.Ahead.Milliseconds():
 		t.events.Future++
 		t.events.LastProblem = fmt.Sprintf("server %.60q: window at %v, which is more than %v from now: its clock is wrong", e.Server, e.Window, t.limits.Ahead)
-		return
+		return &t.events.LastProblem
 	}
 	if err := t.keepEvent(e, start, length, now); err != nil {
 		t.events.Uncounted++
 		t.events.LastProblem = err.Error()
+		return &t.events.LastProblem
 	}
+	return nil
 }
 
 func (t *tally) keepEvent(e *Event, start, length, now int64) error {

@@ -21,11 +21,12 @@ A window is open until --lag, and then the --grace of the report, after its end:
 so long messages may be on their way to the load.`
 
 const auditCountExamples = `  kafka audit count --tier load --dir loaded --topic clicks --state load.state
-  kafka audit count --tier load --dir loaded --topic clicks --state load.state --audit-topic "" --lag 10s
+  kafka audit count --tier load --dir loaded --topic clicks --state load.state --audit-topic "" --lag 5m
 `
 
-// defaultLag is how far a load may be behind by default.
-const defaultLag = time.Minute
+// defaultLag is how far a load may be behind by default: about what the paper says of its
+// own pipeline, from end to end.
+const defaultLag = 10 * time.Second
 
 func runAuditCount(ctx context.Context, args []string, std stdio) error {
 	fs := newFlags(std, "kafka audit count --tier NAME --dir DIR --topic T… --state FILE", auditCountAbout, auditCountExamples)

@@ -52,10 +52,10 @@ func runAuditReport(_ context.Context, args []string, std stdio) error {
 	if err := f.parse(args, 0, 0); err != nil {
 		return err
 	}
-	options := audit.ReportOptions{At: time.Now(), Grace: o.grace}
-	if o.grace <= 0 {
-		return usagef("--grace %v: more than 0 is wanted", o.grace)
+	if o.grace < 0 {
+		return usagef("--grace %v: 0 or more is wanted", o.grace)
 	}
+	options := audit.ReportOptions{At: time.Now(), Grace: max(o.grace, 1)} // 0 would be the default
 	if o.since != "" {
 		var err error
 		if options.Since, err = time.Parse(time.RFC3339, o.since); err != nil {
@@ -122,7 +122,7 @@ func (o *auditReportOptions) print(out io.Writer, r *audit.Report) error {
 		for i := range r.Rows {
 			row := &r.Rows[i]
 			rows = append(rows, []string{
-				row.Window.Format(time.RFC3339), (time.Duration(row.LengthMs) * time.Millisecond).String(), row.Topic, row.Server, row.Tier,
+				row.Window.Format(time.RFC3339Nano), (time.Duration(row.LengthMs) * time.Millisecond).String(), row.Topic, row.Server, row.Tier,
 				fmt.Sprint(row.Made), fmt.Sprint(row.Counted), verdictText(row),
 			})
 		}
