@@ -125,7 +125,7 @@ bench: build planned setup ## the paper's experiments: figures 4 and 5, a table 
 smoke: setup build ## the same path, tiny (under 3 minutes)
 	$(call measured,--scenario smoke)
 
-smoke-all: setup build ## every scenario, tiny (up to 45 minutes)
+smoke-all: setup build ## every scenario, tiny (up to an hour)
 	$(call measured,--scenario smoke-all)
 
 compare: build ## the table of ratios against RabbitMQ and ActiveMQ, of each reference run
