@@ -36,8 +36,9 @@ func (s *Store) change(ctx context.Context, plan func() (*record, error)) (*reco
 			}
 			continue
 		}
-		if made := s.made(a); made != nil {
-			return made, nil // of an append whose answer did not come
+		if made := s.made(a); made != nil { // also by an append whose answer did not come
+			s.cfg.Logger.Info("changed", "sequence", made.Sequence, "kind", made.Kind, "subject", made.Subject, "version", made.Version, "schema_id", made.ID)
+			return made, nil
 		}
 		r, err := plan()
 		if err != nil || r == nil {
@@ -162,6 +163,9 @@ func (s *Store) set(ctx context.Context, r record, check func(*state) error) err
 			if err := check(s.state); err != nil {
 				return nil, err
 			}
+		}
+		if r.Subject != "" && s.state.subjects[r.Subject] == nil && s.state.bytes+subjectCost(r.Subject) > s.cfg.MaxBytes {
+			return nil, full(s.state.bytes, s.cfg.MaxBytes)
 		}
 		next := r
 		next.Sequence = s.state.sequence + 1

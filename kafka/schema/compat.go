@@ -45,34 +45,43 @@ func (l Level) transitive() bool {
 	return l == BackwardTransitive || l == ForwardTransitive || l == FullTransitive
 }
 
-// numbered is a version of a subject to compare with.
-type numbered struct {
-	version int
-	schema  *Schema
-}
-
 // maxConflicts bounds the conflicts that are told of one check.
 const maxConflicts = 20
 
-// conflicts says what a level has against a new schema beside older versions, which
-// are in ascending order; none: they go together. The newest is looked at first.
-func (l Level) conflicts(candidate *Schema, older []numbered) []string {
-	if !l.transitive() && len(older) > 1 {
-		older = older[len(older)-1:]
+// compared returns those of some versions, which are in ascending order, that a level
+// compares a new one with.
+func (l Level) compared(versions []version) []version {
+	switch {
+	case l == None:
+		return nil
+	case !l.transitive() && len(versions) > 1:
+		return versions[len(versions)-1:]
 	}
+	return versions
+}
+
+// conflicts says what a level has against a new schema beside older versions, in
+// ascending order; nothing: they go together. The newest is looked at first, and one is
+// parsed at a time, as there may be many.
+func (l Level) conflicts(candidate *Schema, older []version) ([]string, error) {
+	older = l.compared(older)
 	var found []string
 	for i := len(older) - 1; i >= 0 && len(found) < maxConflicts; i-- {
-		old := older[i]
+		v := older[i]
+		old, err := Parse(v.of.text)
+		if err != nil {
+			return nil, errorf(CodeStore, "Version %d, of id %d, is no schema any more: %v", v.number, v.of.id, err)
+		}
 		if l.backward() {
-			if err := avro.CheckCompatibility(old.schema.avro, candidate.avro); err != nil {
-				found = append(found, fmt.Sprintf("the new schema cannot read what version %d has written: %v", old.version, err))
+			if err := avro.CheckCompatibility(old.avro, candidate.avro); err != nil {
+				found = append(found, fmt.Sprintf("the new schema cannot read what version %d has written: %s", v.number, shorten(err.Error())))
 			}
 		}
 		if l.forward() {
-			if err := avro.CheckCompatibility(candidate.avro, old.schema.avro); err != nil {
-				found = append(found, fmt.Sprintf("version %d cannot read what the new schema writes: %v", old.version, err))
+			if err := avro.CheckCompatibility(candidate.avro, old.avro); err != nil {
+				found = append(found, fmt.Sprintf("version %d cannot read what the new schema writes: %s", v.number, shorten(err.Error())))
 			}
 		}
 	}
-	return found
+	return found, nil
 }

@@ -46,14 +46,14 @@ func node(field string) string {
 // TestCompatibilityOfPairs: what each level says of two versions.
 func TestCompatibilityOfPairs(t *testing.T) {
 	for _, p := range compatPairs {
-		older := []numbered{{4, must(t, p.old)}}
+		older := []version{versionOf(4, p.old)}
 		for level, want := range map[Level]bool{
 			None: true, Backward: p.backward, BackwardTransitive: p.backward, Forward: p.forward, ForwardTransitive: p.forward,
 			Full: p.backward && p.forward, FullTransitive: p.backward && p.forward,
 		} {
-			found := level.conflicts(must(t, p.new), older)
-			if (len(found) == 0) != want {
-				t.Errorf("%s at %s: %q", p.name, level, found)
+			found, err := level.conflicts(must(t, p.new), older)
+			if (len(found) == 0) != want || err != nil {
+				t.Errorf("%s at %s: %q, %v", p.name, level, found, err)
 			}
 			for _, f := range found {
 				if !strings.Contains(f, "version 4") {
@@ -67,7 +67,7 @@ func TestCompatibilityOfPairs(t *testing.T) {
 // TestCompatibilityWithManyVersions: levels that are not transitive look at the newest
 // version alone. The middle one is what goes with neither end.
 func TestCompatibilityWithManyVersions(t *testing.T) {
-	older := []numbered{{1, must(t, `"string"`)}, {2, must(t, `"int"`)}, {3, must(t, `"long"`)}}
+	older := []version{versionOf(1, `"string"`), versionOf(2, `"int"`), versionOf(3, `"long"`)}
 	for _, row := range []struct {
 		level Level
 		new   string
@@ -82,21 +82,25 @@ func TestCompatibilityWithManyVersions(t *testing.T) {
 		{BackwardTransitive, `["string","long"]`, true},
 		{Full, `["string","long"]`, false},
 	} {
-		if found := row.level.conflicts(must(t, row.new), older); (len(found) == 0) != row.want {
-			t.Errorf("%s at %s: %q", row.new, row.level, found)
+		if found, err := row.level.conflicts(must(t, row.new), older); (len(found) == 0) != row.want || err != nil {
+			t.Errorf("%s at %s: %q, %v", row.new, row.level, found, err)
 		}
 	}
 }
 
 // TestConflictsAreBounded: what is told of a subject with many versions is bounded.
 func TestConflictsAreBounded(t *testing.T) {
-	var older []numbered
+	var older []version
 	for i := range 1000 {
-		older = append(older, numbered{i + 1, must(t, `"string"`)})
+		older = append(older, versionOf(i+1, `"string"`))
 	}
-	if found := FullTransitive.conflicts(must(t, `"int"`), older); len(found) < 2 || len(found) > maxConflicts+1 {
-		t.Errorf("%d conflicts are told", len(found))
+	if found, err := FullTransitive.conflicts(must(t, `"int"`), older); len(found) < 2 || len(found) > maxConflicts+1 || err != nil {
+		t.Errorf("%d conflicts are told, %v", len(found), err)
 	}
+}
+
+func versionOf(number int, text string) version {
+	return version{number: number, of: &stored{text: text}}
 }
 
 func TestParseLevel(t *testing.T) {

@@ -42,7 +42,7 @@ func (r *request) number() (int, error) {
 	case "":
 		return 0, nil
 	case "latest", "-1":
-		return latest, nil
+		return Latest, nil
 	}
 	n, err := strconv.ParseInt(v, 10, 32)
 	if err != nil || n < 1 {
@@ -231,9 +231,9 @@ func (r *request) deleteSubject() (any, error) {
 
 func (r *request) deleteVersion() (any, error) {
 	n, err := r.number()
-	if err == nil && n == latest {
+	if err == nil && n == Latest {
 		var v SubjectVersion
-		v, err = r.store.Version(r.Context(), r.subject(), latest, r.flag("permanent"))
+		v, err = r.store.Version(r.Context(), r.subject(), Latest, r.flag("permanent"))
 		n = v.Version
 	}
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// latest stands for the newest version of a subject that is shown.
-const latest = -1
+// Latest stands for the newest version of a subject that is shown.
+const Latest = -1
 
 // ByID returns the schema of an id, also one whose versions are hidden. The error is
 // an [*Error], of [CodeSchemaNotFound] only if no registry has given the id.
@@ -71,7 +71,7 @@ func (s *Store) Versions(ctx context.Context, subject string, deleted bool) (fou
 	return found, err
 }
 
-// Version returns a version of a subject; latest is the newest.
+// Version returns a version of a subject, or the newest ([Latest]).
 func (s *Store) Version(ctx context.Context, subject string, number int, deleted bool) (found SubjectVersion, err error) {
 	err = s.read(ctx, func(st *state) error {
 		versions := st.subjects[subject].shown(deleted)
@@ -79,7 +79,7 @@ func (s *Store) Version(ctx context.Context, subject string, number int, deleted
 			return subjectNotFound(subject)
 		}
 		i := len(versions) - 1
-		if number != latest {
+		if number != Latest {
 			i = slices.IndexFunc(versions, func(v version) bool { return v.number == number })
 		}
 		if i < 0 {
@@ -135,7 +135,8 @@ func (s *Store) Mode(ctx context.Context, subject string, orAll bool) (mode Mode
 }
 
 // Conflicts says what the level of a subject has against a schema beside one of its
-// versions; beside those that the level compares with if number is 0. A subject that
+// versions, [Latest] for the newest; beside those that the level compares with if number
+// is 0. A subject that
 // has no versions goes with every schema, but a version must be there to be named.
 func (s *Store) Conflicts(ctx context.Context, subject string, number int, schema *Schema) ([]string, error) {
 	var versions []version
@@ -159,12 +160,8 @@ func (s *Store) Conflicts(ctx context.Context, subject string, number int, schem
 	if err != nil {
 		return nil, err
 	}
-	if number == latest && len(versions) > 1 {
+	if number == Latest && len(versions) > 1 {
 		versions = versions[len(versions)-1:]
 	}
-	older, err := parseAll(versions, level)
-	if err != nil {
-		return nil, err
-	}
-	return level.conflicts(schema, older), nil
+	return level.conflicts(schema, versions)
 }

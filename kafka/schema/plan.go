@@ -81,21 +81,25 @@ func (f *facts) plan(reg Registration, maxBytes int64) (have SubjectVersion, r *
 	if r.Version, err = f.version(reg); err != nil {
 		return have, nil, err
 	}
+	cost := versionCost + subjectCost(reg.Subject) // whether it is there already or not
 	if f.known != nil {
 		r.Schema = f.known.text // as it was first written
-	} else if f.bytes+int64(len(reg.Schema.text)) > maxBytes {
-		return have, nil, errorf(CodeNotPermitted, "The registry is full: it holds %d bytes of schemas, of at most %d", f.bytes, maxBytes)
+	} else {
+		cost += int64(len(reg.Schema.text))
+	}
+	if f.bytes+cost > maxBytes {
+		return have, nil, full(f.bytes, maxBytes)
 	}
 	if f.mode == Import {
 		return have, r, nil // what is copied was compatible, or not, where it comes from
 	}
-	older, err := parseAll(f.shown(), f.level)
+	found, err := f.level.conflicts(reg.Schema, f.shown())
 	if err != nil {
 		return have, nil, err
 	}
-	if found := f.level.conflicts(reg.Schema, older); len(found) > 0 {
+	if len(found) > 0 {
 		return have, nil, errorf(CodeIncompatible, "Schema being registered is incompatible with an earlier schema for subject '%s' at level %s: %s",
-			reg.Subject, f.level, strings.Join(found, "; "))
+			reg.Subject, f.level, shorten(strings.Join(found, "; ")))
 	}
 	return have, r, nil
 }
@@ -139,27 +143,12 @@ func (f *facts) version(reg Registration) (int, error) {
 	return reg.Version, nil
 }
 
-func readOnly(subject string) error {
-	return errorf(CodeNotPermitted, "Subject '%s' is in read-only mode", subject)
+func full(bytes, maxBytes int64) error {
+	return errorf(CodeNotPermitted, "The registry is full: it holds %d bytes, of at most %d", bytes, maxBytes)
 }
 
-// parseAll parses the versions that a level compares with.
-func parseAll(versions []version, level Level) ([]numbered, error) {
-	switch {
-	case level == None:
-		return nil, nil
-	case !level.transitive() && len(versions) > 1:
-		versions = versions[len(versions)-1:]
-	}
-	parsed := make([]numbered, 0, len(versions))
-	for _, v := range versions {
-		s, err := Parse(v.of.text)
-		if err != nil {
-			return nil, errorf(CodeStore, "Version %d, of id %d, is no schema any more: %v", v.number, v.of.id, err)
-		}
-		parsed = append(parsed, numbered{v.number, s})
-	}
-	return parsed, nil
+func readOnly(subject string) error {
+	return errorf(CodeNotPermitted, "Subject '%s' is in read-only mode", subject)
 }
 
 // planDelete returns the record that deletes a version of a subject, or all of them

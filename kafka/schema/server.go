@@ -26,9 +26,10 @@ const (
 	bodyTimeout    = 15 * time.Second // of reading a request whole
 	answerTimeout  = 60 * time.Second // from there to the end of its answer
 	idleTimeout    = 2 * time.Minute
-	// maxBodies is how many bodies are read and worked on at once: so many may take
-	// memory beside the store's own.
+	// maxBodies is how many bodies above smallBody are read and worked on at once.
+	// Smaller ones, which is all but a few, never wait for those who send slowly.
 	maxBodies = 64
+	smallBody = 64 << 10
 )
 
 // ServerConfig describes a server of a registry.
@@ -45,7 +46,7 @@ type Server struct {
 	http  http.Server
 	addr  net.Addr
 
-	bodies    chan struct{} // a token for each that is worked on
+	bodies    chan struct{} // a token for each large one that is worked on
 	closeOnce sync.Once
 	closeErr  error
 	done      chan struct{} // closed when it serves no more

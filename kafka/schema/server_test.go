@@ -51,8 +51,12 @@ func TestPaths(t *testing.T) {
 	r.want("GET", "/schemas/ids/2/schema", "", 200, viewV2)
 	r.want("GET", "/schemas/ids/2/subjects", "", 200, `["other","s"]`)
 	r.want("GET", "/schemas/ids/2/versions", "", 200, `[{"subject":"other","version":1},{"subject":"s","version":2}]`)
-	r.want("GET", "/schemas?latestOnly=true&subjectPrefix=s", "", 200, `[{"subject":"s","version":2,"id":2,"schema":`+quoted(viewV2)+`}]`)
-	r.want("GET", "/schemas?offset=1&limit=1", "", 200, `[{"subject":"s","version":1,"id":1,"schema":`+quoted(viewV1)+`}]`)
+	listed := func(subject string, version, id int, text string) string {
+		return fmt.Sprintf("{\"subject\":%q,\"version\":%d,\"id\":%d,\"schema\":%s}\n", subject, version, id, quoted(text))
+	}
+	r.want("GET", "/schemas?latestOnly=true&subjectPrefix=s", "", 200, `[`+listed("s", 2, 2, viewV2)+`]`)
+	r.want("GET", "/schemas?offset=1&limit=1", "", 200, `[`+listed("s", 1, 1, viewV1)+`]`)
+	r.want("GET", "/schemas", "", 200, `[`+listed("other", 1, 2, viewV2)+`,`+listed("s", 1, 1, viewV1)+`,`+listed("s", 2, 2, viewV2)+`]`)
 	r.want("POST", "/subjects/s", bodyOf(viewV1), 200, `{"subject":"s","version":1,"id":1,"schema":`+quoted(viewV1)+`}`)
 	r.wantCode("POST", "/subjects/s", bodyOf(viewV3), 404, 40403)
 	r.wantCode("GET", "/subjects/s/versions/3", "", 404, 40402)

@@ -11,7 +11,7 @@ import (
 type state struct {
 	sequence uint64 // of the last record that counts
 	maxID    uint32
-	bytes    int64 // of the texts
+	bytes    int64 // of the texts, and what versions, subjects and spent ids cost
 	byID     map[uint32]*stored
 	byKey    map[schemaKey]*stored
 	// spent are the ids whose schemas are gone for good. They may come back, but as
@@ -41,6 +41,15 @@ type version struct {
 	of      *stored
 	deleted bool // not shown any more, and not compared with
 }
+
+// What a version, a subject and a spent id take in memory beside texts, about: so that
+// many small ones are bounded, too.
+const (
+	versionCost = 64
+	spentCost   = 64
+)
+
+func subjectCost(name string) int64 { return 128 + int64(len(name)) }
 
 func newState() *state {
 	return &state{
@@ -103,13 +112,17 @@ func (s *state) applyVersion(r *record) error {
 		}
 		of = &stored{id: r.ID, text: r.Schema, key: key}
 		s.byID[r.ID], s.byKey[key] = of, of
-		delete(s.spent, r.ID)
+		if _, gone := s.spent[r.ID]; gone {
+			delete(s.spent, r.ID)
+			s.bytes -= spentCost
+		}
 		s.bytes += int64(len(of.text))
 		s.maxID = max(s.maxID, r.ID)
 	case of.text != r.Schema:
 		return fmt.Errorf("id %d is given to a second schema", r.ID)
 	}
 	of.uses++
+	s.bytes += versionCost
 	s.of(r.Subject, func(sub *subject) {
 		sub.versions = append(sub.versions, version{number: r.Version, of: of})
 	}, nil)
@@ -142,16 +155,17 @@ func (s *state) applyPurge(r *record) error {
 			left = append(left, v)
 			continue
 		}
+		s.bytes -= versionCost
 		if v.of.uses--; v.of.uses == 0 {
 			delete(s.byID, v.of.id)
 			delete(s.byKey, v.of.key)
 			s.spent[v.of.id] = v.of.key
-			s.bytes -= int64(len(v.of.text))
+			s.bytes += spentCost - int64(len(v.of.text))
 		}
 	}
 	sub.versions = left
 	if r.Version == 0 || len(left) == 0 && sub.level == "" && sub.mode == "" {
-		delete(s.subjects, r.Subject) // its level and mode go with the whole of it alone
+		s.forget(r.Subject) // its level and mode go with the whole of it alone
 	}
 	return nil
 }
@@ -166,11 +180,18 @@ func (s *state) of(name string, one func(*subject), all func()) {
 	if sub == nil {
 		sub = &subject{}
 		s.subjects[name] = sub
+		s.bytes += subjectCost(name)
 	}
 	one(sub)
 	if len(sub.versions) == 0 && sub.level == "" && sub.mode == "" {
-		delete(s.subjects, name) // nothing is left of it
+		s.forget(name) // nothing is left of it
 	}
+}
+
+// forget removes a subject that is there.
+func (s *state) forget(name string) {
+	delete(s.subjects, name)
+	s.bytes -= subjectCost(name)
 }
 
 // levelOf returns the level that holds for a subject.

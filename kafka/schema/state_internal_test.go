@@ -101,7 +101,10 @@ func check(t *rapid.T, s *state) {
 			}
 		}
 	}
-	var bytes int64
+	bytes := spentCost * int64(len(s.spent))
+	for name, sub := range s.subjects {
+		bytes += subjectCost(name) + versionCost*int64(len(sub.versions))
+	}
 	for id, of := range s.byID {
 		if of.uses != uses[id] || of.uses == 0 || id > s.maxID {
 			t.Fatalf("id %d is used %d times, and counts %d", id, uses[id], of.uses)

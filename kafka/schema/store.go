@@ -32,7 +32,7 @@ type StoreConfig struct {
 
 	ConnectTimeout time.Duration // of [Open]: how long the broker is tried at the start
 	ChangeTimeout  time.Duration // of one change, or of one look at the end of the log
-	MaxBytes       int64         // of the texts of all schemas together (inclusive)
+	MaxBytes       int64         // of all schemas together (inclusive): their texts, and what versions and subjects cost
 	Logger         *slog.Logger  // nil: nothing is logged
 }
 
@@ -169,7 +169,7 @@ type StoreStats struct {
 	NextOffset int64  // behind what was read of the topic
 	Schemas    int    // ids
 	Subjects   int
-	Bytes      int64 // of the texts
+	Bytes      int64 // what counts against MaxBytes
 	Foreign    int64 // messages of the topic that are no records
 }
 

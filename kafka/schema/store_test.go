@@ -1,26 +1,17 @@
 package schema_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"kafkalab/kafka/client"
 	"kafkalab/kafka/kafkatest"
-	"kafkalab/kafka/message"
 	"kafkalab/kafka/schema"
-	"kafkalab/kafka/wire"
 )
 
 // TestRaceOfTwoRegistries: three registries on one topic, to which many clients register
@@ -232,267 +223,41 @@ func TestAnswerIsLost(t *testing.T) {
 	}
 }
 
-// cutter passes connections on to a broker. The answer to an AckedProduce, while cuts is
-// more than 0, is kept back and the connection closed instead.
-type cutter struct {
-	addr       string
-	cuts, made atomic.Int64
-}
-
-func newCutter(t testing.TB, broker string) *cutter {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &cutter{addr: l.Addr().String()}
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	var open []net.Conn
-	all.Go(func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.DialTimeout("tcp", broker, patience)
-			if err != nil {
-				in.Close()
-				continue
-			}
-			mu.Lock()
-			open = append(open, in, out)
-			mu.Unlock()
-			var produced atomic.Bool
-			all.Go(func() {
-				defer out.Close()
-				_, _ = io.Copy(out, watchRequests(in, &produced))
-			})
-			all.Go(func() {
-				defer in.Close()
-				defer out.Close()
-				buf := make([]byte, 64<<10)
-				for {
-					n, err := out.Read(buf)
-					if n > 0 && produced.Load() && p.cuts.Load() > 0 {
-						p.cuts.Add(-1)
-						p.made.Add(1)
-						return
-					}
-					if n > 0 {
-						if _, err := in.Write(buf[:n]); err != nil {
-							return
-						}
-					}
-					if err != nil {
-						return
-					}
-				}
-			})
-		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		mu.Lock()
-		for _, c := range open {
-			c.Close()
-		}
-		mu.Unlock()
-		all.Wait()
-	})
-	return p
-}
-
-// watchRequests notices an AckedProduce among the requests: each is written with one
-// write, so it begins what is read.
-func watchRequests(in io.Reader, produced *atomic.Bool) io.Reader {
-	return readerFunc(func(p []byte) (int, error) {
-		n, err := in.Read(p)
-		if n >= 6 && bytes.Equal(p[4:6], []byte{0, byte(wire.TypeAckedProduce)}) {
-			produced.Store(true)
-		}
-		return n, err
-	})
-}
-
-type readerFunc func(p []byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-// TestTopicIsNotWhatItWas: a topic that begins later, that was deleted, or that has
-// other messages than before is not followed. What is known is answered, nothing is
-// changed: ids would be given again.
-func TestTopicIsNotWhatItWas(t *testing.T) {
-	for _, row := range []struct {
-		name string
-		harm func(t *testing.T, b *kafkatest.Broker)
-	}{
-		{"deleted", func(t *testing.T, b *kafkatest.Broker) { deleteTopic(t, b) }},
-		{"deleted and made anew", func(t *testing.T, b *kafkatest.Broker) {
-			deleteTopic(t, b)
-			other := openStore(t, b)
-			for i := range 5 {
-				register(t, other, "s", fmt.Sprintf(`{"type":"record","name":"Other","doc":"%d","fields":[]}`, i))
-			}
-		}},
-		{"made anew, as long as before", func(t *testing.T, b *kafkatest.Broker) {
-			deleteTopic(t, b)
-			other := openStore(t, b)
-			register(t, other, "s", strings.ReplaceAll(viewV1, "View", "Veiw"))
-			register(t, other, "s", strings.ReplaceAll(viewV2, "View", "Veiw"))
-		}},
-		{"emptied", func(t *testing.T, b *kafkatest.Broker) {
-			b.Stop()
-			if err := os.RemoveAll(filepath.Join(b.Config.LogDir, message.SchemasTopic+"-0")); err != nil {
-				t.Fatal(err)
-			}
-			b.Restart()
-		}},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			b := kafkatest.Start(t)
-			s := openStore(t, b)
-			v := register(t, s, "s", viewV1)
-			register(t, s, "s", viewV2)
-			row.harm(t, b)
-			eventually(t, "it notices", func() bool {
-				_, err := s.Register(bounded(t), schema.Registration{Subject: "s", Schema: mustParse(t, viewV3)})
-				if err == nil {
-					t.Fatal("something was changed")
-				}
-				return s.Broken() != nil
-			})
-			if err := s.Broken(); !errors.Is(err, schema.ErrBroken) {
-				t.Errorf("it says %v", err)
-			}
-			if text, err := s.ByID(bounded(t), v.ID); err != nil || text != viewV1 {
-				t.Errorf("a known id: %s, %v", text, err)
-			}
-			if _, err := s.ByID(bounded(t), 99); !errors.Is(err, &schema.Error{Code: schema.CodeStore}) {
-				t.Errorf("an unknown id: %v", err)
-			}
-			r := serve(t, s)
-			r.wantCode("POST", "/subjects/s/versions", bodyOf(viewV3), 500, 50001)
-			r.want("GET", "/schemas/ids/1", "", 200, `{"schema":`+quoted(viewV1)+`}`)
-		})
-	}
-}
-
-func deleteTopic(t testing.TB, b *kafkatest.Broker) {
-	t.Helper()
-	c, err := client.Dial(bounded(t), b.HostPort(), client.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if err := c.DeleteTopic(bounded(t), message.SchemasTopic); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestTopicThatBeganEarlier: a registry does not begin with a log that has lost its
-// beginning.
-func TestTopicThatBeganEarlier(t *testing.T) {
-	b := kafkatest.Start(t, withConfig(func(c *brokerConfig) {
-		age := time.Millisecond
-		c.Storage.SegmentBytes, c.Storage.CleanupInterval = 1, 5*time.Millisecond
-		c.Storage.Topics = map[string]topicConfig{message.SchemasTopic: {RetentionAge: &age}} // asked for
-	}))
-	publish(t, b, message.SchemasTopic, []byte("a"))
-	publish(t, b, message.SchemasTopic, []byte("b"))
-	eventually(t, "it is refused", func() bool {
-		s, err := schema.Open(bounded(t), schema.StoreConfig{Locate: schema.AtBroker(b.HostPort())})
-		if err == nil {
-			s.Close() // it was earlier than retention
-			return false
-		}
-		if !errors.Is(err, schema.ErrBroken) {
-			t.Fatal(err)
-		}
-		return true
-	})
-}
-
-// TestForeignMessages: what is no record of a registry is passed over, at the start and
-// later, and counted.
-func TestForeignMessages(t *testing.T) {
-	b := kafkatest.Start(t)
-	garbage := [][]byte{nil, []byte("hello"), []byte("{}"), []byte(`{"kafkalab_schema":0}`), []byte(`[1]`), bytes.Repeat([]byte{0xff}, 10_000)}
-	publish(t, b, message.SchemasTopic, garbage...)
-	s := openStore(t, b)
-	register(t, s, "s", viewV1)
-	// A record with a number that is taken, or far away: it does not count.
-	publish(t, b, message.SchemasTopic,
-		[]byte(`{"kafkalab_schema":1,"sequence":1,"writer":"x","kind":"version","subject":"s","version":1,"id":1,"schema":"\"string\""}`),
-		[]byte(`{"kafkalab_schema":1,"sequence":9,"writer":"x","kind":"version","subject":"s","version":2,"id":2,"schema":"\"string\""}`))
-	register(t, s, "s", viewV2)
-	set, err := message.Compress(nil, message.Append(message.Append(nil, []byte("inside")), []byte("too")), message.CodecGzip)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.Dial(bounded(t), b.HostPort(), client.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := c.AckedProduce(bounded(t), message.SchemasTopic, 0, set, wire.AcksFlushed, patience); err != nil {
-		t.Fatal(err)
-	}
-	b.Restart() // it finds its place again, also in the middle of those
-	eventually(t, "a change after that", func() bool {
-		_, err := s.Register(bounded(t), schema.Registration{Subject: "s", Schema: mustParse(t, viewV3)})
-		return err == nil
-	})
-	if got := s.Stats(); got.Sequence != 3 || got.Schemas != 3 || got.Foreign < int64(len(garbage)+2) {
-		t.Errorf("%+v", got)
-	}
-	if got := openStore(t, b).Stats(); got.Sequence != 3 || got.Foreign != int64(len(garbage)+2) {
-		t.Errorf("one that reads all of it: %+v", got)
-	}
-}
-
-// TestImpossibleRecords: a record that counts and cannot be is an end, and no guess.
-func TestImpossibleRecords(t *testing.T) {
-	for name, text := range map[string]string{
-		"a newer format":     `{"kafkalab_schema":2,"sequence":2,"writer":"x","kind":"version"}`,
-		"an unknown kind":    `{"kafkalab_schema":1,"sequence":2,"writer":"x","kind":"other"}`,
-		"an id given twice":  `{"kafkalab_schema":1,"sequence":2,"writer":"x","kind":"version","subject":"s","version":2,"id":1,"schema":"\"string\""}`,
-		"a schema with two":  `{"kafkalab_schema":1,"sequence":2,"writer":"x","kind":"version","subject":"s","version":2,"id":2,"schema":` + quoted(viewV1) + `}`,
-		"a version again":    `{"kafkalab_schema":1,"sequence":2,"writer":"x","kind":"version","subject":"s","version":1,"id":2,"schema":"\"string\""}`,
-		"no schema":          `{"kafkalab_schema":1,"sequence":2,"writer":"x","kind":"version","subject":"s","version":2,"id":2,"schema":"{"}`,
-		"no id":              `{"kafkalab_schema":1,"sequence":2,"writer":"x","kind":"version","subject":"s","version":2,"schema":"\"string\""}`,
-		"nothing to delete":  `{"kafkalab_schema":1,"sequence":2,"writer":"x","kind":"delete","subject":"none"}`,
-		"nothing to destroy": `{"kafkalab_schema":1,"sequence":2,"writer":"x","kind":"purge","subject":"none"}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := kafkatest.Start(t)
-			s := openStore(t, b)
-			register(t, s, "s", viewV1)
-			publish(t, b, message.SchemasTopic, []byte(text))
-			eventually(t, "it ends", func() bool { return s.Broken() != nil })
-			if text, err := s.ByID(bounded(t), 1); err != nil || text != viewV1 {
-				t.Errorf("a known id: %s, %v", text, err)
-			}
-			if other, err := schema.Open(bounded(t), schema.StoreConfig{Locate: schema.AtBroker(b.HostPort())}); !errors.Is(err, schema.ErrBroken) {
-				t.Errorf("another one begins with it: %v", err)
-				if err == nil {
-					other.Close()
-				}
-			}
-		})
-	}
-}
-
-// TestStoreIsFull: the texts of all schemas together are bounded; what is there already
-// can be registered elsewhere.
+// TestStoreIsFull: what a store holds is bounded: the texts of schemas, and also the
+// subjects and versions that one small schema can have, and levels of subjects.
 func TestStoreIsFull(t *testing.T) {
 	b := kafkatest.Start(t)
-	s := openStore(t, b, func(c *schema.StoreConfig) { c.MaxBytes = int64(len(viewV1)) + 10 })
-	register(t, s, "s", viewV1)
-	if _, err := s.Register(bounded(t), schema.Registration{Subject: "s", Schema: mustParse(t, viewV2)}); !errors.Is(err, &schema.Error{Code: schema.CodeNotPermitted}) {
-		t.Errorf("more than there is room for: %v", err)
+	first := openStore(t, b)
+	register(t, first, "s", viewV1)
+	const room = 2000
+	most := first.Stats().Bytes + room
+	s := openStore(t, b, func(c *schema.StoreConfig) { c.MaxBytes = most })
+	refused := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, &schema.Error{Code: schema.CodeNotPermitted}) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
-	register(t, s, "other", viewV1)
+	long := `{"type":"record","name":"View","doc":"` + strings.Repeat("x", room) + `","fields":[]}`
+	_, err := s.Register(bounded(t), schema.Registration{Subject: "other", Schema: mustParse(t, long)})
+	refused("more text than there is room for", err)
+	n := 0
+	for err = nil; err == nil && n < room; n++ {
+		_, err = s.Register(bounded(t), schema.Registration{Subject: fmt.Sprintf("other%d", n), Schema: mustParse(t, viewV1)})
+	}
+	refused("more subjects", err)
+	refused("a level of one more", s.SetLevel(bounded(t), strings.Repeat("x", 200), schema.Full))
+	register(t, s, "s", viewV1) // it is there
+	if got := s.Stats(); n < 3 || got.Schemas != 1 || got.Bytes > most {
+		t.Errorf("%d subjects, %+v", n, got)
+	}
+	// Deleting makes room.
+	for _, forGood := range []bool{false, true} {
+		if _, err := s.Delete(bounded(t), "other0", 0, forGood); err != nil {
+			t.Fatal(err)
+		}
+	}
+	register(t, s, "again", viewV1)
 }
 
 // TestNobodyThere: opening ends in its time when there is no broker, when it is told to,

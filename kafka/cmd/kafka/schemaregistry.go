@@ -55,7 +55,7 @@ func runSchemaRegistry(ctx context.Context, args []string, std stdio) error {
 	zk := fs.zkConnectFlag()
 	fs.StringVar(&o.list, listFlag, "", "without ZooKeeper: the one broker, HOST:PORT, that keeps the schemas")
 	fs.StringVar(&o.listen, "listen", "127.0.0.1:8081", "address to serve clients on; port 0 takes a free one, which the log tells")
-	o.maxBytes = fs.sizeFlag("max-schemas-size", schema.DefaultMaxStoreBytes, "how much the texts of all schemas may have; they are held in memory")
+	o.maxBytes = fs.sizeFlag("max-schemas-size", schema.DefaultMaxStoreBytes, "how much memory all schemas may take, about; more are refused")
 	connectTimeout := fs.connectFlag()
 	level := logLevel(slog.LevelInfo)
 	fs.Var(&level, "log-level", "least level of what is logged")
