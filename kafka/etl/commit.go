@@ -90,15 +90,19 @@ func (f *Folder) jobResults(ctx context.Context, planID string, made map[string]
 	var parts []string
 	for name := range made {
 		folder, base := path.Split(name)
-		if folder == workFolder+"/"+planID+"/" && strings.HasPrefix(base, "part-") {
-			parts = append(parts, name)
+		if folder != workFolder+"/"+planID+"/" || !strings.HasPrefix(base, "part-") {
+			continue
 		}
+		if strings.Contains(base, ".") {
+			return nil, fmt.Errorf("results of plan %s: %s is compressed: run the job with -D mapreduce.output.fileoutputformat.compress=false", planID, f.store.url(name))
+		}
+		parts = append(parts, name)
+	}
+	if len(parts) == 0 {
+		return nil, nil // each split will be missed
 	}
 	slices.Sort(parts)
 	var results []result
-	if len(parts) == 0 {
-		return nil, nil
-	}
 	text, err := f.store.read(ctx, maxResultBytes, parts...)
 	if err != nil {
 		return nil, fmt.Errorf("read the results of plan %s: %w", planID, err)

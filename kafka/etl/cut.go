@@ -14,7 +14,8 @@ import (
 const maxSegments = 100_000
 
 // cut returns the ends of the splits of a partition from start to its watermark, none
-// if there is nothing. Each is the offset of a message, or the watermark.
+// if there is nothing, and fewer if the plan is full. Each is the offset of a message, or
+// the watermark.
 //
 // Offsets are places in the log, and a message can only be read from its beginning.
 // Where segments begin the broker tells for nothing; within a segment only reading it
@@ -42,7 +43,7 @@ func (p *planner) cut(ctx context.Context, conn *client.Conn, h held, start int6
 		FetchBytes: fetchBytes, MaxFetchBytes: maxFetchBytes, DialTimeout: p.cfg.Client.DialTimeout, RequestTimeout: p.cfg.Client.RequestTimeout,
 	}}
 	defer w.close()
-	for start < h.watermark {
+	for start < h.watermark && len(p.plan.Splits)+len(ends) < p.maxSplits {
 		limit := start + p.cfg.SplitBytes
 		end := int64(-1)
 		for len(begins) > 0 && begins[0] <= limit {

@@ -19,8 +19,9 @@ type Folder struct {
 	store store
 	now   func() time.Time
 	// keepRuns is how many published runs keep their manifests.
-	keepRuns int
-	laid     atomic.Int64 // the run that this process knows to be laid out for good
+	keepRuns  int
+	maxSplits int          // of a plan
+	laid      atomic.Int64 // the run that this process knows to be laid out for good
 }
 
 // keepRuns is enough to see what happened lately; only the newest run is needed.
@@ -36,7 +37,9 @@ func OpenFolder(out string) (*Folder, error) {
 	return newFolder(s), nil
 }
 
-func newFolder(s store) *Folder { return &Folder{store: s, now: time.Now, keepRuns: keepRuns} }
+func newFolder(s store) *Folder {
+	return &Folder{store: s, now: time.Now, keepRuns: keepRuns, maxSplits: maxSplits}
+}
 
 // Input returns where a plan's splits are, one a line: the input of its job.
 func (f *Folder) Input(plan string) string {
@@ -64,7 +67,7 @@ func (f *Folder) readJSON(ctx context.Context, name string, v any) error {
 	return nil
 }
 
-// writeJSON returns the file of a value.
+// jsonFile returns the file of a value.
 func jsonFile(name string, v any) (content, error) {
 	b, err := json.MarshalIndent(v, "", " ")
 	return content{name, append(b, '\n')}, err

@@ -2,11 +2,9 @@ package etl
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kafkalab/kafka/client"
 	"kafkalab/kafka/envelope"
 	"kafkalab/kafka/internal/vfs"
 	"kafkalab/kafka/kafkatest"
@@ -44,6 +43,13 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func dial(t testing.TB, address string) *client.Conn {
+	t.Helper()
+	conn, err := client.Dial(testContext(t), address, client.Config{})
+	must(t, err)
+	return conn
 }
 
 // cluster is some brokers, and what was published to them.
@@ -141,64 +147,43 @@ type output struct {
 	files    map[string]int // messages by name
 }
 
-// readOutput reads all files that are laid out in a folder of any file system, through
-// the reader that everybody uses.
+// readOutput reads all files that are laid out in a folder of any file system, as
+// [Files] and [ReadFile] do in a local one.
 func readOutput(t testing.TB, fsys vfs.FS, root string) output {
 	t.Helper()
-	dir := root
-	if mem, ok := fsys.(*vfs.Mem); ok {
-		dir = t.TempDir()
-		export(t, mem, root, dir)
-	}
 	out := output{map[string]int{}, map[string]int{}}
-	files, err := Files(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return out
-	}
+	l := newLocal(fsys, root)
+	names, err := l.tree(testContext(t), "")
 	must(t, err)
-	for _, f := range files {
+	found := 0
+	for name, length := range names {
+		f, err := parseName(name)
+		if err != nil {
+			continue
+		}
+		found++
+		r, err := fsys.Open(l.path(name))
+		must(t, err)
 		last := int64(-1)
-		err := ReadFile(f.Path, func(offset int64, payload []byte) error {
+		err = readFrom(io.NewSectionReader(r, 0, length), name, func(offset int64, payload []byte) error {
 			if !f.Avro && (offset < last || offset < f.Start || offset >= f.End) {
-				t.Errorf("%s: offset %d after %d", f.name(), offset, last)
+				t.Errorf("%s: offset %d after %d", name, offset, last)
 			}
 			last = offset
 			out.payloads[string(payload)]++
-			out.files[f.name()]++
+			out.files[name]++
 			return nil
 		})
 		must(t, err)
+		must(t, r.Close())
 	}
-	return out
-}
-
-// export copies what stands outside of the bookkeeping.
-func export(t testing.TB, mem *vfs.Mem, root, dir string) {
-	t.Helper()
-	entries, err := mem.ReadDir(root)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	must(t, err)
-	for _, e := range entries {
-		from, to := filepath.Join(root, e.Name()), filepath.Join(dir, e.Name())
-		switch {
-		case e.Name() == bookkeeping:
-		case e.IsDir():
-			must(t, os.Mkdir(to, 0o755))
-			export(t, mem, from, to)
-		default:
-			f, err := mem.Open(from)
-			must(t, err)
-			info, err := f.Stat()
-			must(t, err)
-			b := make([]byte, info.Size())
-			_, err = f.ReadAt(b, 0)
-			must(t, err)
-			must(t, f.Close())
-			must(t, os.WriteFile(to, b, 0o644))
+	if _, isMem := fsys.(*vfs.Mem); !isMem {
+		files, err := Files(root)
+		if err != nil || len(files) != found {
+			t.Errorf("Files lists %d files of %d, %v", len(files), found, err)
 		}
 	}
+	return out
 }
 
 // holdsEach fails unless each message is there as often as it was published.

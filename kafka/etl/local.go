@@ -194,7 +194,8 @@ func (l *local) mkdir(name string) error {
 	if err := l.fs.Mkdir(name); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if err := l.fs.SyncDir(parent); err != nil {
+	// Of the folder above the output, which is its user's, nothing more can be asked.
+	if err := l.fs.SyncDir(parent); err != nil && !(name == l.root && errors.Is(err, fs.ErrPermission)) {
 		return err
 	}
 	l.safe[name] = true

@@ -23,6 +23,8 @@ const (
 
 	// maxSplitBytes is more than a disk holds, and an offset can be added to it.
 	maxSplitBytes = 1 << 60
+	// maxSplits bounds a plan (inclusive); what is behind them is for the next one.
+	maxSplits = 100_000
 )
 
 // PlanConfig says what is to be loaded.
@@ -129,7 +131,7 @@ func (f *Folder) plan(ctx context.Context, cfg PlanConfig, run int64, local bool
 	p := planner{
 		cfg:  cfg,
 		plan: &Plan{ID: newPlanID(run+1, now, local), Splits: []Split{}},
-		at:   map[Partition]int64{},
+		at:   map[Partition]int64{}, maxSplits: f.maxSplits,
 		settings: Settings{
 			By: cfg.By, ArrivalMs: now.UnixMilli(), MaxLateMs: cfg.MaxLate.Milliseconds(), MaxAheadMs: cfg.MaxAhead.Milliseconds(),
 			SchemaRegistry: cfg.SchemaRegistry,
@@ -157,6 +159,8 @@ type planner struct {
 	at       map[Partition]int64 // up to where each partition is loaded, and then will be
 	asked    []Partition         // that brokers have
 	silent   map[int32]bool      // brokers that were not reached
+
+	maxSplits int
 }
 
 // askAll plans the partitions of every broker. One that fails keeps only its own

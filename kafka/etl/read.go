@@ -89,7 +89,15 @@ func ReadFile(name string, each func(offset int64, payload []byte) error) (err e
 			err = closeErr
 		}
 	}()
-	r := bufio.NewReaderSize(f, 256<<10)
+	return readFrom(f, name, each)
+}
+
+// readBuffer is how much of a file is read at once, in bytes.
+const readBuffer = 64 << 10
+
+// readFrom reads the file of a name.
+func readFrom(f io.Reader, name string, each func(offset int64, payload []byte) error) (err error) {
+	r := bufio.NewReaderSize(f, readBuffer)
 	if strings.HasSuffix(name, avroSuffix) {
 		err = readContainer(r, func(payload []byte) error { return each(-1, payload) })
 	} else {

@@ -224,3 +224,31 @@ func TestWhatIsOldIsRemoved(t *testing.T) {
 	}
 	readOutput(t, vfs.OS(), root).holdsEach(t, c.sent)
 }
+
+// A plan is bounded: what does not go into it is loaded by the next ones.
+func TestPlanIsBounded(t *testing.T) {
+	c := startCluster(t, 1)
+	c.create("clicks", 2)
+	c.publish(0, "clicks", 0, 40, noon, message.CodecNone)
+	c.publish(0, "clicks", 1, 40, noon, message.CodecNone)
+	root := t.TempDir()
+	f := testFolder(vfs.OS(), root)
+	f.maxSplits = 3
+	cfg := c.config("clicks")
+	cfg.SplitBytes = 500
+	loads := 0
+	for {
+		m, err := f.Run(testContext(t), cfg)
+		must(t, err)
+		if m == nil {
+			break
+		}
+		if loads++; m.Splits > 3 {
+			t.Errorf("%d splits", m.Splits)
+		}
+	}
+	if loads < 4 {
+		t.Errorf("%d loads", loads)
+	}
+	readOutput(t, vfs.OS(), root).holdsEach(t, c.sent)
+}
