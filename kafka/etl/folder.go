@@ -20,8 +20,10 @@ type Folder struct {
 	now   func() time.Time
 	// keepRuns is how many published runs keep their manifests.
 	keepRuns  int
-	maxSplits int          // of a plan
-	laid      atomic.Int64 // the run that this process knows to be laid out for good
+	maxSplits int // of a plan
+	// laid is the plan of the run that this process knows to be laid out for good. Not its
+	// number: a folder that its user has removed begins anew.
+	laid atomic.Pointer[string]
 }
 
 // keepRuns is enough to see what happened lately; only the newest run is needed.
@@ -145,17 +147,12 @@ func (f *Folder) offsets(ctx context.Context, run int64) ([]Offset, error) {
 	return at.Offsets, nil
 }
 
-// recover finishes what the last run may have left undone, as its process has died:
-// makes its publication safe and lays its files out. It returns the number of the
-// run.
+// recover finishes what the last run may have left undone, as its process has died, and
+// returns its number.
 func (f *Folder) recover(ctx context.Context) (int64, error) {
 	run, _, err := f.newest(ctx)
 	if err != nil || run == 0 {
 		return 0, err
-	}
-	// Who has renamed it may not have come to sync that.
-	if err := f.store.settle(ctx, runsFolder); err != nil {
-		return 0, fmt.Errorf("make safe that run %d is published: %w", run, err)
 	}
 	m, err := f.manifest(ctx, run)
 	if err != nil {
@@ -164,16 +161,20 @@ func (f *Folder) recover(ctx context.Context) (int64, error) {
 	return run, f.lay(ctx, m)
 }
 
-// lay moves the files of a run to their places, those that are not there yet, and makes
-// that safe.
+// lay makes the publication of a run safe, and moves its files to their places, those
+// that are not there yet.
 func (f *Folder) lay(ctx context.Context, m *Manifest) error {
-	if f.laid.Load() == m.Run {
+	if done := f.laid.Load(); done != nil && *done == m.Plan {
 		return nil
+	}
+	// Who has renamed the folder may not have come to sync that.
+	if err := f.store.keep(ctx, []string{runsFolder}); err != nil {
+		return fmt.Errorf("make safe that run %d is published: %w", m.Run, err)
 	}
 	if err := f.layOut(ctx, m); err != nil {
 		return fmt.Errorf("lay out the files of run %d, which is published: %w (the next load goes on with it)", m.Run, err)
 	}
-	f.laid.Store(m.Run)
+	f.laid.Store(&m.Plan)
 	return nil
 }
 

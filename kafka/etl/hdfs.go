@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // HDFSCommandVariable is the environment variable that holds the command line of
@@ -94,6 +95,10 @@ func (e *shellError) Unwrap() error { return e.err }
 // missing reports whether the shell found something not to be there.
 func (e *shellError) missing() bool { return strings.Contains(e.stderr, "No such file or directory") }
 
+// shellDelay is how long a command that was killed is waited for, whose own children may
+// hold its output open.
+const shellDelay = 5 * time.Second
+
 // maxShellOutput bounds what is kept of a command's output, but for that of read.
 const maxShellOutput = 256 << 20
 
@@ -104,6 +109,7 @@ func (h *hdfs) run(ctx context.Context, limit int64, args ...string) ([]byte, er
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	out, notes := &bounded{limit: limit}, &bounded{limit: 64 << 10, cut: true}
 	cmd.Stdout, cmd.Stderr = out, notes
+	cmd.WaitDelay = shellDelay
 	err := cmd.Run()
 	switch {
 	case ctx.Err() != nil:

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"kafkalab/kafka/internal/vfs"
@@ -243,14 +244,25 @@ func (l *local) move(ctx context.Context, moves []move) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := l.mkdirAll(path.Dir(m.to)); err != nil {
-			return err
+		err := l.moveOne(m)
+		if errors.Is(err, fs.ErrNotExist) {
+			// Who uses the output may have removed the folder since it was made.
+			topic, _, _ := strings.Cut(m.to, "/")
+			l.forget(topic)
+			err = l.moveOne(m)
 		}
-		if err := l.fs.Rename(l.path(m.from), l.path(m.to)); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (l *local) moveOne(m move) error {
+	if err := l.mkdirAll(path.Dir(m.to)); err != nil {
+		return err
+	}
+	return l.fs.Rename(l.path(m.from), l.path(m.to))
 }
 
 // keep leaves the folders alone from which files came: that an old name comes back in a
@@ -280,6 +292,8 @@ func (l *local) remove(_ context.Context, folders ...string) error {
 }
 
 func (l *local) lock() (io.Closer, error) {
+	// Nothing is known for sure of a folder that others may have worked in, or removed.
+	l.forget("")
 	if err := l.mkdirAll(bookkeeping); err != nil {
 		return nil, err
 	}

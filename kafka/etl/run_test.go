@@ -252,3 +252,29 @@ func TestPlanIsBounded(t *testing.T) {
 	}
 	readOutput(t, vfs.OS(), root).holdsEach(t, c.sent)
 }
+
+// Who uses the output may remove or move what is in it, also all of it, while loads go on
+// in one process: files come to lie where they belong.
+func TestOutputIsRemovedMeanwhile(t *testing.T) {
+	c := startCluster(t, 1)
+	root := filepath.Join(t.TempDir(), "out")
+	f := testFolder(vfs.OS(), root)
+	load := func(n int) {
+		t.Helper()
+		c.publish(0, "clicks", 0, n, noon, message.CodecNone)
+		must(t, loadAll(t, f, c))
+	}
+	load(3)
+	for _, gone := range []string{"clicks/2026/11/29", "clicks"} {
+		must(t, os.RemoveAll(filepath.Join(root, gone)))
+		load(4)
+		if got := sum(readOutput(t, vfs.OS(), root).payloads); got != 4 {
+			t.Errorf("%d messages after %s was removed", got, gone)
+		}
+	}
+	must(t, os.RemoveAll(root)) // with the offsets: all is loaded anew, under numbers that were there before
+	for range 4 {
+		load(2)
+		readOutput(t, vfs.OS(), root).holdsEach(t, c.sent)
+	}
+}

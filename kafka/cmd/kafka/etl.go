@@ -229,7 +229,7 @@ func leftOut(problems []string) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return fmt.Errorf("not all was loaded: %s", strings.Join(problems, "; "))
+	return fmt.Errorf("not everything could be planned: %s told above", count(len(problems), "problem"))
 }
 
 func (o *etlOptions) commit(ctx context.Context, std stdio) error {
