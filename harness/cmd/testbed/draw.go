@@ -14,13 +14,13 @@ import (
 )
 
 func drawCommand() command {
-	return command{name: "draw", summary: "draw the paper's Figures 1 and 2 from a small live cluster", run: runDraw}
+	return command{name: "draw", summary: "draw the paper's Figures 1, 2 and 3 from small live clusters", run: runDraw}
 }
 
 // Bounds of draw.
 const (
 	maxDrawBrokers = 4
-	drawLimit      = 90 * time.Second // start, work and reading together
+	drawLimit      = 2 * time.Minute  // start, work and reading together
 	drawStop       = 10 * time.Second // the end
 )
 
@@ -28,17 +28,19 @@ func runDraw(ctx context.Context, args []string, std stdio) error {
 	flags := pflag.NewFlagSet("draw", pflag.ContinueOnError)
 	flags.SetOutput(std.Out)
 	out := flags.String("out", "results/local", "`folder` in which the drawings get a folder of their own")
-	brokers := flags.Int("brokers", 2, fmt.Sprintf("brokers of the cluster, from 1 to %d", maxDrawBrokers))
+	brokers := flags.Int("brokers", 2, fmt.Sprintf("brokers of the live cluster, from 1 to %d", maxDrawBrokers))
 	flags.Usage = func() {
 		fmt.Fprint(std.Out, `Usage: testbed draw [--brokers N] [--out DIR]
 
 Starts a ZooKeeper, brokers, two producers and two consumer groups of this
-project on this machine, lets them work until all is consumed and committed, and
-reads what ZooKeeper, the brokers and one partition's files then hold. That is
-kept as topology.json and log.json in a folder of its own, <UTC time>-drawings,
-and drawn from there as the paper's Figure 1 (brokers, topics, partitions,
-groups) and Figure 2 (segment files and the list of their base offsets), as PNG,
-SVG and PDF. "testbed report" takes the folder beside those of runs. Nothing is
+project on this machine, lets them work until all is consumed and committed, then
+a mirror to a second cluster with a load that reads from there, until that has all
+too, and reads what both ZooKeepers, the brokers and one partition's files then
+hold. That is kept as topology.json and log.json in a folder of its own,
+<UTC time>-drawings, and drawn from there as the paper's Figure 1 (brokers, topics,
+partitions, groups; of each cluster), Figure 2 (segment files and the list of their
+base offsets) and Figure 3 (the clusters and what runs between them), as PNG, SVG
+and PDF. "testbed report" takes the folder beside those of runs. Nothing is
 measured, and all that was started is ended.
 
 `, flags.FlagUsagesWrapped(helpWidth), `
@@ -92,6 +94,9 @@ func liveCluster(ctx context.Context, h host.Host, brokers int, std stdio) (*plo
 	c := &drawnCluster{host: h, std: std}
 	defer c.close()
 	if err := c.start(ctx, brokers); err != nil {
+		return nil, nil, c.explain(err)
+	}
+	if err := c.startPipeline(ctx); err != nil {
 		return nil, nil, c.explain(err)
 	}
 	t, l, err := c.read(ctx)

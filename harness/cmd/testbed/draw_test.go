@@ -25,7 +25,7 @@ func TestDrawLiveCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := topology.Clusters[0]
-	if len(topology.Clusters) != 1 || len(c.Brokers) != 2 || len(c.Groups) != len(drawGroups) || len(c.Producers) != len(drawProducers) {
+	if len(topology.Clusters) != 2 || len(c.Brokers) != 2 || len(c.Groups) != len(drawGroups)+1 || len(c.Producers) != len(drawProducers) {
 		t.Fatalf("%+v", topology)
 	}
 	visible := map[string]int64{}
@@ -41,7 +41,7 @@ func TestDrawLiveCluster(t *testing.T) {
 			t.Errorf("of %s %d bytes are visible, %d were published", want.name, visible[want.name], published(want.name))
 		}
 	}
-	for i, g := range c.Groups {
+	for i, g := range c.Groups[:len(drawGroups)] {
 		if len(g.Members) != drawGroups[i].members {
 			t.Errorf("group %s has %d members", g.Name, len(g.Members))
 		}
@@ -50,6 +50,24 @@ func TestDrawLiveCluster(t *testing.T) {
 				t.Errorf("group %s: %+v", g.Name, p)
 			}
 		}
+	}
+	// The mirror is a group of the live cluster, and the replica cluster has as many
+	// bytes, which a group and a load read.
+	replica := topology.Clusters[1]
+	if mirror := c.Groups[len(drawGroups)]; mirror.Name != drawMirrorGroup || len(mirror.Partitions) != partitions || len(topology.Mirrors) != 1 || topology.Mirrors[0].To != replica.Name {
+		t.Errorf("group %+v, mirrors %+v", mirror, topology.Mirrors)
+	}
+	copied := map[string]int64{}
+	for _, p := range replica.Brokers[0].Partitions {
+		copied[p.Topic] += p.Watermark
+	}
+	for _, want := range drawTopics {
+		if copied[want.name] != published(want.name) {
+			t.Errorf("of %s %d bytes are at the replica cluster, %d were published", want.name, copied[want.name], published(want.name))
+		}
+	}
+	if len(replica.Groups) != 1 || len(replica.Groups[0].Members) != 1 || len(replica.Loads) != 1 {
+		t.Errorf("%+v", replica)
 	}
 	if all := len(c.Groups[1].Partitions); all != partitions {
 		t.Errorf("%d partitions, and the group of both topics has %d", partitions, all)
@@ -62,7 +80,7 @@ func TestDrawLiveCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	drawings, err := plots.LiveDrawings(dir)
-	if err != nil || len(drawings) != 2 {
+	if err != nil || len(drawings) != 4 {
 		t.Errorf("%d drawings, %v", len(drawings), err)
 	}
 }

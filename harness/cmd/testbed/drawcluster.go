@@ -40,12 +40,13 @@ var drawGroups = []struct {
 	members int
 }{{"newsfeed", []string{"clicks"}, 2}, {"reporting", []string{"clicks", "searches"}, 1}}
 
-// drawnCluster is a cluster of processes on this machine.
+// drawnCluster is a cluster of processes on this machine, and what is behind it.
 type drawnCluster struct {
 	host      host.Host
 	std       stdio
 	kafka     string // the program
 	zookeeper string // its address
+	replica   string // that of the ZooKeeper of the replica cluster; "": there is none
 	folders   []string
 	inputs    []io.Closer // of producers, which are there until the end
 	programs  []*drawnProgram

@@ -86,16 +86,22 @@ func askKafka[T any](ctx context.Context, c *drawnCluster, args ...string) ([]T,
 	}
 }
 
-func (c *drawnCluster) topics(ctx context.Context) ([]describedPartition, error) {
-	return askKafka[describedPartition](ctx, c, "topics", "describe", "--zk-connect", c.zookeeper)
+// topics and groups are those of the cluster that meets at a ZooKeeper.
+func (c *drawnCluster) topics(ctx context.Context, zookeeper string) ([]describedPartition, error) {
+	return askKafka[describedPartition](ctx, c, "topics", "describe", "--zk-connect", zookeeper)
 }
 
-func (c *drawnCluster) groups(ctx context.Context) ([]describedGroup, error) {
-	args := []string{"groups", "describe"}
+func (c *drawnCluster) groups(ctx context.Context, zookeeper string, names ...string) ([]describedGroup, error) {
+	return askKafka[describedGroup](ctx, c, append(append([]string{"groups", "describe"}, names...), "--zk-connect", zookeeper)...)
+}
+
+// drawGroupNames are the names of the groups of the live cluster.
+func drawGroupNames() []string {
+	var names []string
 	for _, g := range drawGroups {
-		args = append(args, g.name)
+		names = append(names, g.name)
 	}
-	return askKafka[describedGroup](ctx, c, append(args, "--zk-connect", c.zookeeper)...)
+	return names
 }
 
 // owned says which group has not all of its members, or a partition without an
@@ -111,7 +117,7 @@ func (c *drawnCluster) owned(ctx context.Context) (string, error) {
 	if len(listed) < len(drawGroups) {
 		return fmt.Sprintf("%d groups are in ZooKeeper", len(listed)), nil
 	}
-	groups, err := c.groups(ctx)
+	groups, err := c.groups(ctx, c.zookeeper, drawGroupNames()...)
 	if err != nil {
 		return "", err
 	}
@@ -130,22 +136,14 @@ func (c *drawnCluster) owned(ctx context.Context) (string, error) {
 
 // consumed says what is not flushed, or not committed.
 func (c *drawnCluster) consumed(ctx context.Context) (string, error) {
-	partitions, err := c.topics(ctx)
+	partitions, err := c.topics(ctx, c.zookeeper)
 	if err != nil {
 		return "", err
 	}
-	for _, t := range drawTopics {
-		visible := int64(0)
-		for _, p := range partitions {
-			if p.Topic == t.name {
-				visible += p.Watermark
-			}
-		}
-		if visible < published(t.name) {
-			return fmt.Sprintf("of %s %d of %d bytes are visible", t.name, visible, published(t.name)), nil
-		}
+	if missing := notVisible(partitions); missing != "" {
+		return missing, nil
 	}
-	groups, err := c.groups(ctx)
+	groups, err := c.groups(ctx, c.zookeeper, drawGroupNames()...)
 	if err != nil {
 		return "", err
 	}
@@ -159,18 +157,62 @@ func (c *drawnCluster) consumed(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// read reads the cluster, and the log of that of its partitions which has most
-// segments.
+// notVisible says of which topic not all that was published is visible; "" if of
+// none.
+func notVisible(partitions []describedPartition) string {
+	for _, t := range drawTopics {
+		visible := int64(0)
+		for _, p := range partitions {
+			if p.Topic == t.name {
+				visible += p.Watermark
+			}
+		}
+		if visible < published(t.name) {
+			return fmt.Sprintf("of %s %d of %d bytes are visible", t.name, visible, published(t.name))
+		}
+	}
+	return ""
+}
+
+// read reads the clusters, and the log of that partition of the live one which has
+// most segments.
 func (c *drawnCluster) read(ctx context.Context) (*plots.Topology, *plots.PartitionLog, error) {
-	partitions, err := c.topics(ctx)
+	names := drawGroupNames()
+	if c.replica != "" {
+		names = append(names, drawMirrorGroup)
+	}
+	live, partitions, err := c.readCluster(ctx, "live", c.zookeeper, names...)
 	if err != nil {
 		return nil, nil, err
 	}
-	groups, err := c.groups(ctx)
-	if err != nil {
-		return nil, nil, err
+	live.Producers = drawProducers
+	t := &plots.Topology{
+		Clusters: []plots.Cluster{live},
+		Note:     "All ran on one machine. Consumers are numbered in the order of their IDs, which hold names of machines.",
 	}
-	cluster := plots.Cluster{Name: "live", ZooKeeper: "the embedded ZooKeeper", Producers: drawProducers}
+	if c.replica != "" {
+		if err := c.readReplica(ctx, t); err != nil {
+			return nil, nil, err
+		}
+	}
+	most := slices.MaxFunc(partitions, func(a, b describedPartition) int { return cmp.Compare(a.Segments, b.Segments) })
+	l, err := c.readLog(ctx, most)
+	return t, l, err
+}
+
+// readCluster reads what the cluster at a ZooKeeper holds.
+func (c *drawnCluster) readCluster(ctx context.Context, name, zookeeper string, groupNames ...string) (plots.Cluster, []describedPartition, error) {
+	cluster := plots.Cluster{Name: name, ZooKeeper: "the embedded ZooKeeper"}
+	partitions, err := c.topics(ctx, zookeeper)
+	if err != nil {
+		return cluster, nil, err
+	}
+	var groups []describedGroup
+	if len(groupNames) > 0 {
+		if groups, err = c.groups(ctx, zookeeper, groupNames...); err != nil {
+			return cluster, nil, err
+		}
+	}
 	for _, p := range partitions {
 		i := slices.IndexFunc(cluster.Brokers, func(b plots.ClusterBroker) bool { return b.ID == p.BrokerID })
 		if i < 0 {
@@ -183,13 +225,7 @@ func (c *drawnCluster) read(ctx context.Context) (*plots.Topology, *plots.Partit
 	for _, g := range groups {
 		cluster.Groups = append(cluster.Groups, drawnGroup(g))
 	}
-	t := &plots.Topology{
-		Clusters: []plots.Cluster{cluster},
-		Note:     "All ran on one machine. Consumers are numbered in the order of their IDs, which hold names of machines.",
-	}
-	most := slices.MaxFunc(partitions, func(a, b describedPartition) int { return cmp.Compare(a.Segments, b.Segments) })
-	l, err := c.readLog(ctx, most)
-	return t, l, err
+	return cluster, partitions, nil
 }
 
 // drawnGroup names the members of a group by their order.
