@@ -47,7 +47,7 @@ type verdictRow struct {
 	Server     string    `json:"server"`
 	Tier       string    `json:"tier"`
 	Made       int64     `json:"made"`
-	Counted    int64     `json:"counted"`
+	Counted    int64     `json:"counted"` // each once
 	Missing    int64     `json:"missing"`
 	Doubled    int64     `json:"doubled"`
 	Unreported int64     `json:"unreported"`
@@ -96,14 +96,15 @@ func (r *run) audit(ctx context.Context) error {
 	return nil
 }
 
-// ask counts what is loaded, and has the audit compare the tiers.
+// ask counts what is loaded, and has the audit compare the tiers. What could be
+// loaded is loaded by now.
 func (r *run) ask(ctx context.Context) (verdict, error) {
 	var v verdict
 	load := resultfile.Tiers()[loadTier]
-	if out, err := command(ctx, r.plan.Program, "audit", "count", "--tier", load, "--dir", r.loadDir(), "--topic", topic, "--state", r.stateFile(load), "--audit-window", r.opts.window.String()); err != nil {
+	if out, err := command(ctx, r.plan.Program, "audit", "count", "--tier", load, "--dir", r.loadDir(), "--topic", topic, "--state", r.stateFile(load), "--audit-window", r.opts.window.String(), "--audit-topic", "", "--lag", "0s"); err != nil {
 		return v, fmt.Errorf("counting what is loaded: %w: %s", err, out)
 	}
-	args := []string{"audit", "report", "--json", "--grace", "0s"}
+	args := []string{"audit", "report", "--json", "--grace", "1s"}
 	for _, tier := range resultfile.Tiers() {
 		args = append(args, "--state", r.stateFile(tier))
 	}
@@ -125,7 +126,7 @@ func (r *run) unseen(v verdict) string {
 		counted := int64(0)
 		for _, row := range v.Rows {
 			if row.Tier == tier && row.Topic == topic {
-				counted += row.Counted
+				counted += row.Counted + row.Doubled
 				if row.Verdict == verdictOpen {
 					return fmt.Sprintf("the window from %s of %s is open in the tier %s", row.Window.Format(time.TimeOnly), row.Server, tier)
 				}

@@ -19,7 +19,7 @@ type AuditWindow struct {
 	Start   float64 // of the window, in seconds since the attempt's clock began; windows lie on a grid of their own, so the first may begin before that
 	Seconds float64 // its length
 	Made    int64   // by the monitoring events of the producers
-	Counted int64   // in the tier, repeats too
+	Counted int64   // in the tier, each once
 	Missing int64
 	Doubled int64
 	// Unreported were counted in the tier, but no event says that they were made;
