@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"kafkalab/plots"
@@ -75,6 +76,13 @@ func (c *drawnCluster) copied(ctx context.Context) (string, error) {
 // topic has no loaded file, or what the mirror has not committed.
 func (c *drawnCluster) loaded(ctx context.Context) (string, error) {
 	for _, of := range []struct{ zookeeper, group string }{{c.replica, drawWarehouseGroup}, {c.zookeeper, drawMirrorGroup}} {
+		listed, err := c.listedGroups(ctx, of.zookeeper)
+		if err != nil {
+			return "", err
+		}
+		if !slices.ContainsFunc(listed, func(g listedGroup) bool { return g.Group == of.group }) {
+			return fmt.Sprintf("group %s is not in ZooKeeper", of.group), nil
+		}
 		groups, err := c.groups(ctx, of.zookeeper, of.group)
 		if err != nil {
 			return "", err

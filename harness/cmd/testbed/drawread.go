@@ -95,6 +95,16 @@ func (c *drawnCluster) groups(ctx context.Context, zookeeper string, names ...st
 	return askKafka[describedGroup](ctx, c, append(append([]string{"groups", "describe"}, names...), "--zk-connect", zookeeper)...)
 }
 
+// listedGroup is a line of "kafka groups list --json".
+type listedGroup struct {
+	Group   string `json:"group"`
+	Members int    `json:"members"`
+}
+
+func (c *drawnCluster) listedGroups(ctx context.Context, zookeeper string) ([]listedGroup, error) {
+	return askKafka[listedGroup](ctx, c, "groups", "list", "--zk-connect", zookeeper)
+}
+
 // drawGroupNames are the names of the groups of the live cluster.
 func drawGroupNames() []string {
 	var names []string
@@ -107,10 +117,7 @@ func drawGroupNames() []string {
 // owned says which group has not all of its members, or a partition without an
 // owner.
 func (c *drawnCluster) owned(ctx context.Context) (string, error) {
-	listed, err := askKafka[struct {
-		Group   string `json:"group"`
-		Members int    `json:"members"`
-	}](ctx, c, "groups", "list", "--zk-connect", c.zookeeper)
+	listed, err := c.listedGroups(ctx, c.zookeeper)
 	if err != nil {
 		return "", err
 	}
