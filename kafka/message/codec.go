@@ -3,7 +3,6 @@ package message
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"sync"
 	"time"
@@ -81,7 +80,7 @@ func Compress(dst []byte, set Set, codec Codec) ([]byte, error) {
 	binary.BigEndian.PutUint32(long[start:], uint32(MinLength1+len(payload)))
 	long[start+LengthSize] = Magic1
 	long[start+LengthSize+MagicSize] = byte(codec)
-	binary.BigEndian.PutUint32(long[start+Overhead1-CRCSize:], crc32.ChecksumIEEE(payload))
+	binary.BigEndian.PutUint32(long[start+Overhead1-CRCSize:], checksum(payload))
 	return long, nil
 }
 

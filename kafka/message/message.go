@@ -52,7 +52,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 )
 
 // Sizes of the fields of an entry, in bytes.
@@ -145,7 +144,7 @@ func Append(dst, payload []byte) []byte {
 	var h [Overhead0]byte
 	binary.BigEndian.PutUint32(h[0:], uint32(MinLength0+len(payload)))
 	h[4] = Magic0
-	binary.BigEndian.PutUint32(h[5:], crc32.ChecksumIEEE(payload))
+	binary.BigEndian.PutUint32(h[5:], checksum(payload))
 	dst = append(dst, h[:]...)
 	return append(dst, payload...)
 }
@@ -160,7 +159,7 @@ func Append1(dst, payload []byte, codec Codec) []byte {
 	binary.BigEndian.PutUint32(h[0:], uint32(MinLength1+len(payload)))
 	h[4] = Magic1
 	h[5] = byte(codec)
-	binary.BigEndian.PutUint32(h[6:], crc32.ChecksumIEEE(payload))
+	binary.BigEndian.PutUint32(h[6:], checksum(payload))
 	dst = append(dst, h[:]...)
 	return append(dst, payload...)
 }

@@ -3,7 +3,6 @@ package message
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 )
 
 // Set is an encoded message set: entries back to back. A set that was fetched
@@ -109,7 +108,7 @@ func Parse(b []byte) (Message, int, error) {
 		}
 		m = Message{Magic: h.Magic, Attributes: h.Attributes, CRC: h.CRC, Payload: b[h.Overhead:size:size]}
 	}
-	if sum := crc32.ChecksumIEEE(m.Payload); sum != m.CRC {
+	if sum := checksum(m.Payload); sum != m.CRC {
 		return Message{}, 0, &CorruptError{Detail: fmt.Sprintf("stored %08x, computed %08x over %d bytes", m.CRC, sum, len(m.Payload)), Err: ErrCRC}
 	}
 	return m, size, nil

@@ -102,7 +102,8 @@ const perfAbout = `produce  sends --messages messages that carry a sequence numb
          they were planned for, and a checksum. The clock stops when the broker's
          log end says that all have arrived. With --acks it prints how long the
          acknowledgements took, with --rate from the planned time of each
-         message, so that a stall counts for all that it held up
+         message, so that a stall counts for all that it held up; without one
+         the messages of a batch are planned for when it is begun
 consume  reads from the beginning to the end that there is at the start, or
          --messages messages, or with --follow what comes, and counts which of
          those that "perf produce" sent are lost, doubled or damaged; it fails if
