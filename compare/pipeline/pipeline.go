@@ -66,7 +66,7 @@ func (pipeline) Settings(_ context.Context, _ host.Host, o driver.Options) ([]dr
 		{Row: "version", Value: "this project's own, protocol and files of Kafka 0.7; haproxy of the distribution in front of the live cluster"},
 		{Row: "protocol and client", Value: fmt.Sprintf("%d front ends (kafka produce --audit) through the balancer; %d mirrors of one group; kafka audit watch on each cluster; kafka etl run", opts.frontEnds, opts.mirrors)},
 		{Row: "persistence", Value: "log files of both clusters; gzip files of the load"},
-		{Row: "flush to disk", Value: fmt.Sprintf("fsync every %v in the background, at both clusters; the load's files before they are published", opts.flush)},
+		{Row: "flush to disk", Value: fmt.Sprintf("fsync every %v in the background, at both clusters, and when a mirror asks for it; the load's files before they are published", opts.flush)},
 		{Row: "producer acknowledgement", Value: "front ends: " + acks + "; mirrors and monitoring events: flushed"},
 		{Row: "producer batching", Value: batching},
 		{Row: "consumer acknowledgement", Value: "mirrors commit what the replica cluster has flushed; the load keeps its offsets with its files"},
