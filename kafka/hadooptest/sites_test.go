@@ -66,6 +66,7 @@ func localSettings(dir string) settings {
 		"fs.defaultFS":                                  "file:///",
 		"hadoop.tmp.dir":                                filepath.Join(dir, "tmp"),
 		"mapreduce.framework.name":                      "local",
+		"mapreduce.jobtracker.staging.root.dir":         filepath.Join(dir, "staging"),
 		"mapreduce.local.map.tasks.maximum":             "2",
 		"mapreduce.client.progressmonitor.pollinterval": "100",
 	}

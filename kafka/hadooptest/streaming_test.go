@@ -81,6 +81,8 @@ func (p place) program() []string {
 func (p place) submit(t *testing.T, j job) (log string, err error) {
 	t.Helper()
 	argv := p.argv("256m", p.sites, "org.apache.hadoop.streaming.HadoopStreaming", j.arguments()...)
+	// Streaming leaves the jar that it makes there.
+	argv = slices.Insert(argv, 1, "-Djava.io.tmpdir="+p.tools["TMPDIR"])
 	out, log, err := run(t.Context(), t.TempDir(), p.program(), argv...)
 	if err != nil {
 		return log, fmt.Errorf("%w\n%s", err, out)
