@@ -65,10 +65,10 @@ func TestKilledAtEveryStep(t *testing.T) {
 		t.Logf("killed %d times", round+1)
 	}
 	last := startWorker(t, cfg)
-	a := replica.awaitArrived("t", sent*partitions)
+	replica.awaitArrived("t", sent*partitions)
 	live.awaitCommitted("t")
 	last.stop()
-	a = replica.arrived("t")
+	a := replica.arrived("t")
 	a.check(t, partitions, sent)
 	checkDoubled(t, a, rounds, fetch)
 	t.Logf("killed %d times: %d messages, %d of them doubled", rounds, sent*partitions, a.doubled())
