@@ -1,5 +1,5 @@
 # kafkalab: "make" alone says what there is.
-# Variables: SCENARIOS, MESSAGES, REPEAT, CAP, TESTBED, SYSTEMS, SEED, OUT, RAID10 (see "make bench" in README.md), FUZZTIME, KILLS, POWERCUTS, VOLUME, STEPS, STORMS, STORMTIME.
+# Variables: SCENARIOS, MESSAGES, REPEAT, CAP, TESTBED, SYSTEMS, SEED, OUT, RAID10 (see "make bench" in README.md), FUZZTIME, KILLS, POWERCUTS, VOLUME, STEPS, STORMS, STORMTIME, SECTION4KILLS.
 
 GO      ?= go
 TESTBED ?=
@@ -18,6 +18,7 @@ VOLUME    ?= 10000000000
 STEPS     ?= 20000000
 STORMS    ?= 20
 STORMTIME ?= 75s
+SECTION4KILLS ?= 200
 
 testbed_flag := $(if $(TESTBED),--testbed $(TESTBED))
 scenario_flags := $(foreach s,$(SCENARIOS),--scenario $(s))
@@ -96,7 +97,7 @@ $(GO) test -list '$(1)' $(2) | grep -q '^Test' || { echo 'no test $(1) in $(2)';
 $(3) $(GO) test -count=1 -v -timeout 0 -run '$(1)' $(2)
 endef
 
-torture: setup build ## kill a broker 1000 times, cut its power 300 times, 10 GB through 100 connections, a long model test, groups in 40 storms
+torture: setup build ## kill a broker 1000 times, cut its power 300 times, 10 GB through 100 connections, a long model test, groups in 40 storms, mirrors and loads killed 200 times each
 	@echo '== kill -9, $(KILLS) times'
 	$(call torture_test,^TestKill$$,./kafka/kafkatest/torture,KAFKALAB_KILLS=$(KILLS))
 	@echo '== loss of power, $(POWERCUTS) times, and a broker that does not flush'
@@ -107,6 +108,10 @@ torture: setup build ## kill a broker 1000 times, cut its power 300 times, 10 GB
 	$(call torture_test,^TestModel,./kafka/storage,KAFKALAB_STEPS=$(STEPS))
 	@echo '== consumer groups in a storm, $(STORMS) times on each kind of ZooKeeper'
 	$(call torture_test,^TestChaos$$,./kafka/kafkatest/chaos,KAFKALAB_CHAOS_RUNS=$(STORMS) KAFKALAB_CHAOS=$(STORMTIME))
+	@echo '== a mirror killed at every step, $(SECTION4KILLS) times'
+	$(call torture_test,^TestKilledAtEveryStep$$,./kafka/mirror,KAFKALAB_KILLS=$(SECTION4KILLS))
+	@echo '== loads killed, $(SECTION4KILLS) times'
+	$(call torture_test,^TestPaperR30KilledLoads$$,./kafka/cmd/kafka,KAFKALAB_KILLS=$(SECTION4KILLS))
 
 # What is misspelt is said before anything is installed, made or measured.
 planned: build

@@ -18,7 +18,7 @@ import (
 // promised are the rules and faults that a test must be named after by now.
 var promised = strings.Fields(`
 	R01 R02 R03 R04 R05 R06 R07 R08 R09 R10 R11 R12 R13 R14 R15
-	R16 R17 R18 R19 R20 R21 R22 R23 R24 R25 R26 R27
+	R16 R17 R18 R19 R20 R21 R22 R23 R24 R25 R26 R27 R28 R29 R30 R31
 	B01 B02 B03 B04 B05 B06 B07 B08 B09 B10 B11 B12 B13 B14 B15 B16 B17 B18 B20 B21 B22 B23 B24 B25`)
 
 var (
