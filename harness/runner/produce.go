@@ -20,16 +20,36 @@ func (c *client) produce(ctx context.Context, conn driver.Client) error {
 	if err != nil {
 		return err
 	}
-	if n, err := conn.Arrived(ctx, c.spec.Queue); err != nil {
-		return fmt.Errorf("the server's count before the first message: %w", err)
-	} else if n != c.spec.First {
-		return fmt.Errorf("the server counts %d messages in %s before the first was sent, where %d are", n, c.spec.Queue, c.spec.First)
+	if err := c.countFirst(ctx, conn); err != nil {
+		return err
 	}
 	generator.Seek(uint64(c.spec.First))
 	if err := c.phase(ctx, Measure); err != nil {
 		return err
 	}
+	err = c.measureProduce(ctx, conn, recorder, func() error { return c.send(ctx, producer, generator, recorder) })
+	if err != nil {
+		return err
+	}
+	return c.phase(ctx, Verify)
+}
 
+// countFirst makes sure that the queue holds what the first message is to come
+// behind, by the server's own count.
+func (c *client) countFirst(ctx context.Context, conn driver.Client) error {
+	n, err := conn.Arrived(ctx, c.spec.Queue)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the server's count before the first message: %w", err)
+	case n != c.spec.First:
+		return fmt.Errorf("the server counts %d messages in %s before the first was sent, where %d are", n, c.spec.Queue, c.spec.First)
+	}
+	return nil
+}
+
+// measureProduce has send send while the server is asked over conn for its
+// count, and then waits until it has everything.
+func (c *client) measureProduce(ctx context.Context, conn driver.Client, recorder *measure.Recorder, send func() error) error {
 	processor := processorSeconds()
 	recorder.Start()
 	polling, giveUp := context.WithCancel(ctx)
@@ -39,7 +59,7 @@ func (c *client) produce(ctx context.Context, conn driver.Client) error {
 		defer close(polled)
 		c.pollArrived(polling, enough, conn, recorder)
 	}()
-	err = c.send(ctx, producer, generator, recorder)
+	err := send()
 	if err == nil {
 		c.link.send(Event{Phase: Drain})
 	} else {
@@ -55,10 +75,7 @@ func (c *client) produce(ctx context.Context, conn driver.Client) error {
 	end := recorder.Stop()
 	c.result.CPUSeconds = processorSeconds() - processor
 	c.result.Messages, c.result.Seconds = end.Arrived, end.Seconds
-	if err != nil {
-		return err
-	}
-	return c.phase(ctx, Verify)
+	return err
 }
 
 // prepare makes what a measured sending takes.

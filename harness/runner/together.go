@@ -33,10 +33,8 @@ func (c *client) together(ctx context.Context, conns []driver.Client) error {
 			return err
 		}
 	}
-	if n, err := conns[0].Arrived(ctx, c.spec.Queue); err != nil {
-		return fmt.Errorf("the server's count before the first message: %w", err)
-	} else if n != c.spec.First {
-		return fmt.Errorf("the server counts %d messages in %s before the first was sent, where %d are", n, c.spec.Queue, c.spec.First)
+	if err := c.countFirst(ctx, conns[0]); err != nil {
+		return err
 	}
 	for _, conn := range conns[producers:] {
 		consumer, err := conn.Consumer(ctx, c.spec.Queue)
@@ -55,9 +53,10 @@ func (c *client) together(ctx context.Context, conns []driver.Client) error {
 	if err := c.phase(ctx, Measure); err != nil {
 		return err
 	}
-	if err := t.measure(ctx, conns[0], recorder); err != nil {
+	if err := c.measureProduce(ctx, conns[0], recorder, func() error { return t.run(ctx, recorder) }); err != nil {
 		return err
 	}
+	t.tell()
 	return c.phase(ctx, Verify)
 }
 
@@ -120,42 +119,11 @@ func (t *both) received() int64 {
 	return n
 }
 
-func (t *both) measure(ctx context.Context, ask driver.Client, recorder *measure.Recorder) error {
+// run has everybody go on until one side has come to its end.
+func (t *both) run(ctx context.Context, recorder *measure.Recorder) error {
 	capped, stopCap := afterCap(t.capLeft)
 	defer stopCap()
-	processor := processorSeconds()
 	began := time.Now()
-	recorder.Start()
-	polling, giveUp := context.WithCancel(ctx)
-	defer giveUp()
-	enough, polled := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(polled)
-		t.pollArrived(polling, enough, ask, recorder)
-	}()
-	err := t.run(ctx, began, capped, recorder)
-	if err == nil {
-		t.link.send(Event{Phase: Drain})
-	} else {
-		giveUp()
-	}
-	close(enough)
-	<-polled
-	if err == nil {
-		err = t.drain(ctx, ask, recorder)
-	}
-	end := recorder.Stop()
-	t.result.CPUSeconds = processorSeconds() - processor
-	t.result.Messages, t.result.Seconds = end.Arrived, end.Seconds
-	if err != nil {
-		return err
-	}
-	t.tell()
-	return nil
-}
-
-// run has everybody go on until one side has come to its end.
-func (t *both) run(ctx context.Context, began time.Time, capped *atomic.Bool, recorder *measure.Recorder) error {
 	all, ctx := errgroup.WithContext(ctx)
 	stopping, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
