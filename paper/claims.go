@@ -95,17 +95,9 @@ func LoadClaims(scenarios map[string][]string) (*Claims, error) {
 func parseClaims(text []byte, scenarios map[string][]string) (*Claims, error) {
 	const name = "claims.toml"
 	var c Claims
-	md, err := toml.Decode(string(text), &c)
+	errs, err := decodeStrictly(name, text, &c)
 	if err != nil {
-		var syntax toml.ParseError
-		if errors.As(err, &syntax) {
-			return nil, fmt.Errorf("%s:%d: %s", name, syntax.Position.Line, syntax.Message)
-		}
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	var errs []error
-	for _, key := range md.Undecoded() {
-		errs = append(errs, fmt.Errorf("%s: unknown key %q", name, key))
+		return nil, err
 	}
 	if c.LeastMessages <= 0 {
 		errs = append(errs, fmt.Errorf("%s: least_messages = %d: more than 0 is wanted", name, c.LeastMessages))
@@ -125,6 +117,23 @@ func parseClaims(text []byte, scenarios map[string][]string) (*Claims, error) {
 		return nil, err
 	}
 	return &c, nil
+}
+
+// decodeStrictly decodes a file of that name. A syntax error is err, with its
+// line; keys that nobody knows are the first errors of what was decoded.
+func decodeStrictly(name string, text []byte, into any) (unknown []error, err error) {
+	md, err := toml.Decode(string(text), into)
+	if err != nil {
+		var syntax toml.ParseError
+		if errors.As(err, &syntax) {
+			return nil, fmt.Errorf("%s:%d: %s", name, syntax.Position.Line, syntax.Message)
+		}
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	for _, key := range md.Undecoded() {
+		unknown = append(unknown, fmt.Errorf("%s: unknown key %q", name, key))
+	}
+	return unknown, nil
 }
 
 func (c Claim) check(scenarios map[string][]string) error {

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/BurntSushi/toml"
-
 	"kafkalab/plots"
 	"kafkalab/results/resultfile"
 )
@@ -59,13 +57,9 @@ func LoadGoals(scenarios map[string][]string) (*Goals, error) {
 func parseGoals(text []byte, scenarios map[string][]string) (*Goals, error) {
 	const name = "goals.toml"
 	var g Goals
-	md, err := toml.Decode(string(text), &g)
+	errs, err := decodeStrictly(name, text, &g)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	var errs []error
-	for _, key := range md.Undecoded() {
-		errs = append(errs, fmt.Errorf("%s: unknown key %q", name, key))
+		return nil, err
 	}
 	if g.LeastRepetitions <= 0 || g.LeastMessages <= 0 {
 		errs = append(errs, fmt.Errorf("%s: least_repetitions = %d, least_messages = %d: more than 0 is wanted", name, g.LeastRepetitions, g.LeastMessages))

@@ -205,6 +205,7 @@ func TestGoalsAreReadStrictly(t *testing.T) {
 	}
 	for want, change := range map[string][2]string{
 		"unknown key":          {"ceiling", "seiling"},
+		"goals.toml:4:":        {"path = \"p\"", "path = p"},
 		"two goals":            {"[[goal]]", "[[goal]]\npath = \"p\"\nceiling = \"c\"\nrun = \"s\"\nscenario = \"s\"\nsystem = \"x\"\nquantity = \"log rate\"\nagainst = \"y\"\nrelation = \"at least\"\nvalue = 1\n[[goal]]"},
 		"no such scenario":     {"run = \"s\"", "run = \"t\""},
 		"there is no scenario": {"scenario = \"s\"", "scenario = \"t\""},
