@@ -22,6 +22,8 @@ const (
 	// auditPatience is how long, beyond a window, the audit may take to have seen
 	// all that has come.
 	auditPatience = 30 * time.Second
+	// saidBytes is how much of what a command complained of its error holds.
+	saidBytes = 2 << 10
 )
 
 // verdict is what "kafka audit report --json" prints.

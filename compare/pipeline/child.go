@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,12 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"kafkalab/harness/host"
+	"kafkalab/compare/internal/launch"
 )
 
 // child is a process of the client half. It is of the client's process group, so
@@ -24,18 +22,15 @@ type child struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser // nil: it has no input
 	log    *os.File
-	said   *host.Tail
+	said   *launch.Watch // what it wrote to its standard error
 	wanted chan struct{} // closed when its end is wanted
 	ended  chan struct{} // closed when it has ended and its log is written
 	err    error         // how; set before ended is closed
 	want   sync.Once
 }
 
-const (
-	saidBytes = 2 << 10
-	// childGrace is how long a child may take to end once it is asked to.
-	childGrace = 30 * time.Second
-)
+// childGrace is how long a child may take to end once it is asked to.
+const childGrace = 30 * time.Second
 
 // childConfig is a child to start.
 type childConfig struct {
@@ -43,20 +38,19 @@ type childConfig struct {
 	args    []string
 	dir     string // that takes its log
 	input   bool   // it reads what is written to child.in
-	ready   string // a text in its log by which it stands ready; "": it is at once
+	ready   string // a text in its standard error by which it stands ready; "": it is at once
 	onDeath func(error)
 }
 
 // startChild starts a process and waits until it stands ready.
 func startChild(ctx context.Context, cfg childConfig) (*child, error) {
-	c := &child{name: cfg.name, said: host.NewTail(saidBytes), wanted: make(chan struct{}), ended: make(chan struct{})}
+	c := &child{name: cfg.name, said: launch.NewWatch(cfg.ready), wanted: make(chan struct{}), ended: make(chan struct{})}
 	var err error
 	if c.log, err = os.Create(filepath.Join(cfg.dir, cfg.name+".log")); err != nil {
 		return nil, err
 	}
-	watch := newMarkWriter(cfg.ready)
 	c.cmd = exec.Command(cfg.args[0], cfg.args[1:]...)
-	c.cmd.Stdout, c.cmd.Stderr = c.log, io.MultiWriter(c.log, c.said, watch)
+	c.cmd.Stdout, c.cmd.Stderr = c.log, io.MultiWriter(c.log, c.said)
 	if cfg.input {
 		if c.in, err = c.cmd.StdinPipe(); err != nil {
 			return nil, errors.Join(err, c.log.Close())
@@ -78,12 +72,12 @@ func startChild(ctx context.Context, cfg childConfig) (*child, error) {
 		}
 	}()
 	select {
-	case <-watch.seen:
+	case <-c.said.Seen():
 		return c, nil
 	case <-c.ended:
 		err = fmt.Errorf("%s ended before it stood ready: %w", c.name, c.how())
 	case <-ctx.Done():
-		err = fmt.Errorf("%s does not stand ready: %w: %s", c.name, context.Cause(ctx), c.said)
+		err = fmt.Errorf("%s does not stand ready: %w: %s", c.name, context.Cause(ctx), c.said.Tail())
 	}
 	return nil, errors.Join(err, c.kill())
 }
@@ -94,10 +88,7 @@ func (c *child) how() error {
 	if err == nil {
 		err = errors.New("without an error")
 	}
-	if said := strings.TrimSpace(c.said.String()); said != "" {
-		err = fmt.Errorf("%w; it said: %s", err, said)
-	}
-	return err
+	return fmt.Errorf("%w; %s", err, c.said.Tail())
 }
 
 // expectEnd says that its end is wanted from now on.
@@ -145,34 +136,4 @@ func (c *child) closeInput() {
 	if c.in != nil {
 		_ = c.in.Close() // it may be closed, or the process gone
 	}
-}
-
-// markWriter looks for a text in what is written to it.
-type markWriter struct {
-	mark []byte
-	seen chan struct{} // closed when it was found
-	last []byte        // of the text so far, in which the mark may begin; nil once it was found
-}
-
-func newMarkWriter(mark string) *markWriter {
-	w := &markWriter{mark: []byte(mark), seen: make(chan struct{}), last: []byte{}}
-	if mark == "" {
-		close(w.seen)
-		w.last = nil
-	}
-	return w
-}
-
-func (w *markWriter) Write(b []byte) (int, error) {
-	if w.last == nil {
-		return len(b), nil
-	}
-	w.last = append(w.last, b...)
-	if bytes.Contains(w.last, w.mark) {
-		close(w.seen)
-		w.last = nil
-	} else if over := len(w.last) - len(w.mark); over > 0 {
-		w.last = append(w.last[:0], w.last[over:]...)
-	}
-	return len(b), nil
 }

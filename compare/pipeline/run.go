@@ -360,7 +360,7 @@ func (r *run) endAll() error {
 	return errors.Join(errs...)
 }
 
-// stopAll stops children at once. Those that are nil or have ended are left out.
+// stopAll stops children at once. Those that are nil are left out.
 func (r *run) stopAll(all ...*child) error {
 	errs := make([]error, len(all))
 	var group sync.WaitGroup

@@ -23,7 +23,7 @@ type Program struct {
 	name string
 	host string // its name
 	port int
-	out  *watch
+	out  *Watch
 }
 
 // Start starts a program. ready is a text in its output that tells that it
@@ -31,7 +31,7 @@ type Program struct {
 // that it was told to listen on: messages name it, since a port that is in use
 // is what most often goes wrong.
 func Start(ctx context.Context, h host.Host, c host.Command, port int, ready string) (*Program, error) {
-	out := &watch{want: []byte(ready), seen: make(chan struct{})}
+	out := NewWatch(ready)
 	c.Out, c.Err = out, out
 	p, err := h.Start(ctx, c)
 	if err != nil {
@@ -57,11 +57,11 @@ func (p *Program) WaitReady(ctx context.Context, needs ...*Program) error {
 		})
 	}
 	select {
-	case <-p.out.seen:
+	case <-p.out.Seen():
 		return nil
 	case <-ready.Done():
 		if ctx.Err() != nil {
-			return fmt.Errorf("%s has not come up on port %d: %w: %s", p.name, p.port, ctx.Err(), p.out.tail())
+			return fmt.Errorf("%s has not come up on port %d: %w: %s", p.name, p.port, ctx.Err(), p.out.Tail())
 		}
 		return fmt.Errorf("%s did not come up: %w", p.name, context.Cause(ready))
 	}
@@ -73,7 +73,7 @@ func (p *Program) ended() error {
 	if err == nil {
 		err = fmt.Errorf("%s ended", p.name)
 	}
-	said := p.out.tail()
+	said := p.out.Tail()
 	way := ""
 	if inUse.MatchString(said) {
 		way = fmt.Sprintf(" (\"ss -tlnp\" on %s says who has it; the next attempt takes another one)", p.host)
@@ -84,8 +84,8 @@ func (p *Program) ended() error {
 // inUse is how Java, Erlang and the C library say that a port is taken.
 var inUse = regexp.MustCompile(`(?i)in use|eaddrinuse`)
 
-// watch is a writer that looks for a text and keeps the last of what came.
-type watch struct {
+// Watch is a writer that looks for a text and keeps the last of what came.
+type Watch struct {
 	want []byte
 	seen chan struct{}
 
@@ -94,7 +94,21 @@ type watch struct {
 	found bool
 }
 
-func (w *watch) Write(p []byte) (int, error) {
+// NewWatch returns a Watch for a text; the empty one is seen at once.
+func NewWatch(text string) *Watch {
+	w := &Watch{want: []byte(text), seen: make(chan struct{})}
+	if text == "" {
+		w.found = true
+		close(w.seen)
+	}
+	return w
+}
+
+// Seen is closed once the text has come.
+func (w *Watch) Seen() <-chan struct{} { return w.seen }
+
+// Write takes the next piece of the output.
+func (w *Watch) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last = append(w.last, p...)
@@ -120,8 +134,8 @@ const (
 // escapes are the colours and the like that programs write for terminals.
 var escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]")
 
-// tail returns the last lines of output as one.
-func (w *watch) tail() string {
+// Tail returns the last lines of output as one.
+func (w *Watch) Tail() string {
 	w.mu.Lock()
 	text := escapes.ReplaceAllString(string(w.last), "")
 	w.mu.Unlock()

@@ -87,21 +87,21 @@ func TestTail(t *testing.T) {
 		{"one\ntwo\n\n  three\nfour\n", "its last output: two / three / four"},
 		{"\x1b[38;5;87mred\x1b[0m and \x1b[1mbold\x1b[K", "its last output: red and bold"},
 	} {
-		w := &watch{seen: make(chan struct{})}
+		w := NewWatch("")
 		if _, err := w.Write([]byte(c.output)); err != nil {
 			t.Fatal(err)
 		}
-		if got := w.tail(); got != c.want {
+		if got := w.Tail(); got != c.want {
 			t.Errorf("tail of %q is %q, want %q", c.output, got, c.want)
 		}
 	}
-	w := &watch{seen: make(chan struct{})}
+	w := NewWatch("")
 	for range 100 {
 		if _, err := w.Write([]byte(strings.Repeat("é", 100))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got := strings.TrimPrefix(w.tail(), "its last output: ")
+	got := strings.TrimPrefix(w.Tail(), "its last output: ")
 	if n := utf8.RuneCountInString(got); n != tailRunes || !strings.HasSuffix(got, "éé") || !utf8.ValidString(got) {
 		t.Errorf("the tail of one long line has %d characters: %q", n, got)
 	}
