@@ -8,8 +8,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"sync"
 
+	"kafkalab/compare/internal/launch"
 	"kafkalab/harness/driver"
 	"kafkalab/harness/host"
 )
@@ -19,22 +19,18 @@ const zooKeeperKey = "zookeeper"
 
 // cluster is several brokers and their ZooKeeper on one host.
 type cluster struct {
+	*launch.Programs
 	dir     string
 	keeper  *driver.Program
-	brokers []*server
-
-	died     chan struct{}
-	stopping chan struct{}
-	watchers sync.WaitGroup
-	stopOnce sync.Once
-	stopErr  error
+	brokers []*driver.Program
 }
 
 // startCluster starts a ZooKeeper, then the brokers, one after the other.
 func startCluster(ctx context.Context, h host.Host, program, dir string, opts options) (driver.Server, error) {
-	c := &cluster{dir: dir, died: make(chan struct{}), stopping: make(chan struct{})}
+	c := &cluster{dir: dir}
 	err := c.start(ctx, h, program, opts)
-	c.watch() // Stop waits for it
+	// The brokers are stopped first: they take themselves from the registry.
+	c.Programs = launch.Join(c.brokers, []*driver.Program{c.keeper})
 	if err != nil {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 		defer cancel()
@@ -58,36 +54,9 @@ func (c *cluster) start(ctx context.Context, h host.Host, program string, opts o
 		if err != nil {
 			return fmt.Errorf("broker %d: %w", i, err)
 		}
-		c.brokers = append(c.brokers, b)
+		c.brokers = append(c.brokers, b.Program)
 	}
 	return nil
-}
-
-// programs are all, in the order in which they are stopped: the brokers first,
-// which take themselves from the registry.
-func (c *cluster) programs() []*driver.Program {
-	var all []*driver.Program
-	for _, b := range c.brokers {
-		all = append(all, b.Program)
-	}
-	if c.keeper != nil {
-		all = append(all, c.keeper)
-	}
-	return all
-}
-
-// watch closes died when one of the programs has.
-func (c *cluster) watch() {
-	var once sync.Once
-	for _, p := range c.programs() {
-		c.watchers.Go(func() {
-			select {
-			case <-p.Died():
-				once.Do(func() { close(c.died) })
-			case <-c.stopping:
-			}
-		})
-	}
 }
 
 // Target is the first broker, and the ZooKeeper that knows the others.
@@ -95,50 +64,13 @@ func (c *cluster) Target() driver.Target {
 	return driver.Target{Addr: c.brokers[0].Target().Addr, Extra: map[string]string{zooKeeperKey: c.keeper.Target().Addr}}
 }
 
-// Processes are the brokers, then the ZooKeeper.
-func (c *cluster) Processes() []host.Process {
-	var all []host.Process
-	for _, p := range c.programs() {
-		all = append(all, p.Processes()...)
-	}
-	return all
-}
-
-func (c *cluster) Died() <-chan struct{} { return c.died }
-func (c *cluster) StoreDir() string      { return c.dir }
-
-func (c *cluster) Logs() []string {
-	var all []string
-	for _, p := range c.programs() {
-		all = append(all, p.Logs()...)
-	}
-	return all
-}
+func (c *cluster) StoreDir() string { return c.dir }
 
 // StoreParts are those of every broker; what ZooKeeper keeps is metadata.
 func (c *cluster) StoreParts() []driver.StorePart {
 	parts := storeParts("broker-*/log/")
 	parts[1].Globs = append(parts[1].Globs, "zookeeper/data/*", "zookeeper/data/*/*")
 	return parts
-}
-
-// Stop ends the brokers at once, then the ZooKeeper.
-func (c *cluster) Stop(ctx context.Context) error {
-	c.stopOnce.Do(func() {
-		close(c.stopping)
-		c.watchers.Wait()
-		errs := make([]error, len(c.brokers))
-		var wg sync.WaitGroup
-		for i, b := range c.brokers {
-			wg.Go(func() { errs[i] = b.Stop(ctx) })
-		}
-		wg.Wait()
-		if c.keeper != nil {
-			errs = append(errs, c.keeper.Stop(ctx))
-		}
-		c.stopErr = errors.Join(errs...)
-	})
-	return c.stopErr
 }
 
 // keeperMessage is what the embedded ZooKeeper logs when it takes requests.

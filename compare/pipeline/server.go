@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"kafkalab/compare/internal/launch"
 	"kafkalab/harness/driver"
 	"kafkalab/harness/host"
 )
@@ -39,19 +39,14 @@ type cluster struct {
 
 // server is both clusters and the balancer before the live one.
 type server struct {
+	*launch.Programs
 	dir           string
 	live, replica cluster
 	balancer      *driver.Program
-
-	died     chan struct{}
-	stopping chan struct{}
-	watchers sync.WaitGroup
-	stopOnce sync.Once
-	stopErr  error
 }
 
 func start(ctx context.Context, h host.Host, binary, dir string, opts options) (driver.Server, error) {
-	s := &server{dir: dir, died: make(chan struct{}), stopping: make(chan struct{})}
+	s := &server{dir: dir}
 	err := s.live.start(ctx, h, binary, path.Join(dir, "live"), opts.brokers, opts)
 	if err != nil {
 		err = fmt.Errorf("live cluster: %w", err)
@@ -64,7 +59,8 @@ func start(ctx context.Context, h host.Host, binary, dir string, opts options) (
 	if err == nil {
 		s.balancer, err = startBalancer(ctx, h, path.Join(dir, "balancer"), s.live.addresses())
 	}
-	s.watch() // Stop waits for it
+	// Brokers are stopped before the ZooKeeper that they take themselves out of.
+	s.Programs = launch.Join([]*driver.Program{s.balancer}, slices.Concat(s.live.brokers, s.replica.brokers), []*driver.Program{s.live.keeper, s.replica.keeper})
 	if err != nil {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 		defer cancel()
@@ -140,56 +136,12 @@ func (c *cluster) addresses() []string {
 	return all
 }
 
-// programs are all, in the order in which they are stopped: brokers before the
-// ZooKeeper that they take themselves out of.
-func (s *server) programs() []*driver.Program {
-	var all []*driver.Program
-	for _, p := range slices.Concat([]*driver.Program{s.balancer}, s.live.brokers, s.replica.brokers, []*driver.Program{s.live.keeper, s.replica.keeper}) {
-		if p != nil {
-			all = append(all, p)
-		}
-	}
-	return all
-}
-
-// watch closes died when one of the programs has.
-func (s *server) watch() {
-	var once sync.Once
-	for _, p := range s.programs() {
-		s.watchers.Go(func() {
-			select {
-			case <-p.Died():
-				once.Do(func() { close(s.died) })
-			case <-s.stopping:
-			}
-		})
-	}
-}
-
 // Target is the balancer, and the two ZooKeepers.
 func (s *server) Target() driver.Target {
 	return driver.Target{Addr: s.balancer.Target().Addr, Extra: map[string]string{liveKey: s.live.keeper.Target().Addr, replicaKey: s.replica.keeper.Target().Addr}}
 }
 
-// Processes are the balancer, the brokers and the ZooKeepers.
-func (s *server) Processes() []host.Process {
-	var all []host.Process
-	for _, p := range s.programs() {
-		all = append(all, p.Processes()...)
-	}
-	return all
-}
-
-func (s *server) Died() <-chan struct{} { return s.died }
-func (s *server) StoreDir() string      { return s.dir }
-
-func (s *server) Logs() []string {
-	var all []string
-	for _, p := range s.programs() {
-		all = append(all, p.Logs()...)
-	}
-	return all
-}
+func (s *server) StoreDir() string { return s.dir }
 
 // StoreParts tells the messages of the clusters from what is kept beside them.
 func (s *server) StoreParts() []driver.StorePart {
@@ -227,29 +179,4 @@ func (s *server) liveBroker(part string) (*driver.Program, error) {
 		return nil, err
 	}
 	return s.live.brokers[n], nil
-}
-
-// Stop ends the balancer, then all brokers at once, then the ZooKeepers.
-func (s *server) Stop(ctx context.Context) error {
-	s.stopOnce.Do(func() {
-		close(s.stopping)
-		s.watchers.Wait()
-		var errs []error
-		if s.balancer != nil {
-			errs = append(errs, s.balancer.Stop(ctx))
-		}
-		for _, group := range [][]*driver.Program{slices.Concat(s.live.brokers, s.replica.brokers), {s.live.keeper, s.replica.keeper}} {
-			failed := make([]error, len(group))
-			var wg sync.WaitGroup
-			for i, p := range group {
-				if p != nil {
-					wg.Go(func() { failed[i] = p.Stop(ctx) })
-				}
-			}
-			wg.Wait()
-			errs = append(errs, failed...)
-		}
-		s.stopErr = errors.Join(errs...)
-	})
-	return s.stopErr
 }

@@ -1,6 +1,7 @@
 // Package launch starts the servers of other projects on a host, as the
 // testbed needs them: in the foreground, as children that are ended by their
-// handle, ready when they say so themselves.
+// handle, ready when they say so themselves. It also makes one server of several
+// programs of any kind.
 package launch
 
 import (
