@@ -81,7 +81,7 @@ func (s *session) keepPipelineLogs(ctx context.Context, t *trial, dir string) er
 		return err
 	}
 	var errs []error
-	for _, log := range strings.Fields(string(found)) {
+	for _, log := range strings.FieldsFunc(string(found), func(r rune) bool { return r == '\n' }) {
 		errs = append(errs, s.Client.Fetch(ctx, log, filepath.Join(into, path.Base(log))))
 	}
 	return errors.Join(errs...)
