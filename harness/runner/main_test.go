@@ -87,5 +87,5 @@ func sample(args []string) int {
 }
 
 func drivers() *driver.Table {
-	return driver.NewTable(driver.NewNull(), standIn{driver.NewNull()}, crasher{driver.NewNull()}, gatherer{driver.NewNull()}, piper{driver.NewNull()})
+	return driver.NewTable(driver.NewNull(), standIn{driver.NewNull()}, crasher{driver.NewNull()}, gatherer{optioned{driver.NewNull()}}, piper{optioned{driver.NewNull()}})
 }

@@ -18,14 +18,12 @@ import (
 
 // piper is the null driver as a pipeline that moves nothing and says what the
 // option "outcome" wants.
-type piper struct{ driver.Null }
+type piper struct{ optioned }
 
 func (piper) Name() string { return "piper" }
 
-func (piper) Check(context.Context, host.Host, driver.Options) error { return nil }
-
 func (d piper) Start(ctx context.Context, broker host.Host, dir string, o driver.Options) (driver.Server, error) {
-	null, err := d.Null.Start(ctx, broker, dir, nil)
+	null, err := d.optioned.Start(ctx, broker, dir, o)
 	if err != nil || o["outcome"] == "no-parts" {
 		return null, err
 	}
@@ -115,14 +113,9 @@ func (piper) Pipeline(ctx context.Context, _ driver.Target, o driver.Options, pl
 }
 
 func TestPipeline(t *testing.T) {
-	s := scenario.Scenario{Name: "pipes", Title: "pipes", Purpose: "pipes", Work: resultfile.Pipeline, PayloadBytes: 200, Queue: "bench", Limit: "none", Chart: resultfile.OverTiers}
-	outcomes := []string{"good", "dropped", "wrong", "damaged", "silent", "contradiction", "error", "killed", "no-parts", "nobody"}
-	for _, outcome := range outcomes {
-		s.Systems = append(s.Systems, scenario.System{ID: outcome, Label: outcome, Driver: "piper", Role: scenario.RoleSystem,
-			Options: driver.Options{"outcome": outcome}, ExpectedRate: 1000, StoredBytes: 209, Rate: 500})
-	}
-	s.Systems = append(s.Systems, scenario.System{ID: "none", Label: "none", Driver: "standin", Role: scenario.RoleSystem,
-		ExpectedRate: 1000, StoredBytes: 209, Rate: 500})
+	s := outcomesOf("pipes", resultfile.Pipeline, "piper", scenario.System{Rate: 500},
+		"good", "dropped", "wrong", "damaged", "silent", "contradiction", "error", "killed", "no-parts", "nobody")
+	s.Chart = resultfile.OverTiers
 	p := newPlan(t, 100, s)
 	if err := Run(t.Context(), p); err != nil {
 		t.Fatal(err)

@@ -7,22 +7,15 @@ import (
 	"testing"
 
 	"kafkalab/harness/driver"
-	"kafkalab/harness/host"
 	"kafkalab/harness/scenario"
 	"kafkalab/results/resultfile"
 )
 
 // gatherer is the null driver with groups that do nothing but say what the
 // option "outcome" wants.
-type gatherer struct{ driver.Null }
+type gatherer struct{ optioned }
 
 func (gatherer) Name() string { return "gatherer" }
-
-func (gatherer) Check(context.Context, host.Host, driver.Options) error { return nil }
-
-func (d gatherer) Start(ctx context.Context, broker host.Host, dir string, _ driver.Options) (driver.Server, error) {
-	return d.Null.Start(ctx, broker, dir, nil)
-}
 
 func (gatherer) Rebalance(_ context.Context, _ driver.Target, o driver.Options, plan driver.RebalancePlan) (driver.RebalanceResult, error) {
 	plan.Moved(60)
@@ -47,14 +40,7 @@ func (gatherer) Rebalance(_ context.Context, _ driver.Target, o driver.Options, 
 }
 
 func TestRebalance(t *testing.T) {
-	s := scenario.Scenario{Name: "groups", Title: "groups", Purpose: "groups", Work: resultfile.Rebalance, PayloadBytes: 200, Queue: "bench", Limit: "none"}
-	for _, outcome := range []string{"good", "exhausted", "lost", "error"} {
-		s.Systems = append(s.Systems, scenario.System{ID: outcome, Label: outcome, Driver: "gatherer", Role: scenario.RoleSystem,
-			Options: driver.Options{"outcome": outcome}, ExpectedRate: 1000, StoredBytes: 209, Consumers: 4})
-	}
-	s.Systems = append(s.Systems, scenario.System{ID: "none", Label: "none", Driver: "standin", Role: scenario.RoleSystem,
-		ExpectedRate: 1000, StoredBytes: 209, Consumers: 4})
-	p := newPlan(t, 100, s)
+	p := newPlan(t, 100, outcomesOf("groups", resultfile.Rebalance, "gatherer", scenario.System{Consumers: 4}, "good", "exhausted", "lost", "error"))
 	if err := Run(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,31 @@ func scenarioOf(name string, work resultfile.Work, systems ...scenario.System) s
 	return s
 }
 
+// optioned is the null driver for options that are none of its own.
+type optioned struct{ driver.Null }
+
+func (optioned) Check(context.Context, host.Host, driver.Options) error { return nil }
+
+func (d optioned) Start(ctx context.Context, broker host.Host, dir string, _ driver.Options) (driver.Server, error) {
+	return d.Null.Start(ctx, broker, dir, nil)
+}
+
+// outcomesOf is a scenario with a system of a driver for each outcome, which is
+// its ID and its option "outcome", and with a last one, "none", of the stand-in,
+// which cannot do such work. like has what else they are.
+func outcomesOf(name string, work resultfile.Work, driverName string, like scenario.System, outcomes ...string) scenario.Scenario {
+	s := scenarioOf(name, work)
+	like.Role, like.ExpectedRate, like.StoredBytes = scenario.RoleSystem, 1000, 209
+	for _, outcome := range outcomes {
+		y := like
+		y.ID, y.Label, y.Driver, y.Options = outcome, outcome, driverName, driver.Options{"outcome": outcome}
+		s.Systems = append(s.Systems, y)
+	}
+	like.ID, like.Label, like.Driver = "none", "none", "standin"
+	s.Systems = append(s.Systems, like)
+	return s
+}
+
 // newPlan returns a plan on two local hosts that ends with the test.
 func newPlan(t *testing.T, messages int64, scenarios ...scenario.Scenario) Plan {
 	t.Helper()
