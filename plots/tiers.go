@@ -115,7 +115,8 @@ func completePanel(r *resultfile.Result, s resultfile.Scenario, styles map[strin
 }
 
 // completeOverTime is, window by window, the part of what was made that the audit
-// has found in the tier that has least, in per cent.
+// has found in the tier that has least, in per cent. Of what is open it has said
+// nothing yet.
 func completeOverTime(windows []resultfile.AuditWindow) []point {
 	type total struct{ made, missing int64 }
 	tiers := map[float64]map[string]total{} // by the beginning of a window
@@ -125,7 +126,7 @@ func completeOverTime(windows []resultfile.AuditWindow) []point {
 			tiers[w.Start] = map[string]total{}
 		}
 		t := tiers[w.Start][w.Tier]
-		tiers[w.Start][w.Tier] = total{t.made + w.Made, t.missing + w.Missing}
+		tiers[w.Start][w.Tier] = total{t.made + w.Made - w.Open, t.missing + w.Missing}
 		length[w.Start] = w.Seconds
 	}
 	var out []point

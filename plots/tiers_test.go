@@ -59,14 +59,15 @@ func TestTiers(t *testing.T) {
 	}
 }
 
-// A window in which nothing was made says nothing, and a tier that has least
-// counts.
+// A window in which nothing was made says nothing, nor does one that is open, and
+// a tier that has least counts.
 func TestCompleteOverTime(t *testing.T) {
 	got := completeOverTime([]resultfile.AuditWindow{
 		{Tier: resultfile.TagLoad, Start: 5, Seconds: 5, Made: 100, Missing: 10},
 		{Tier: resultfile.TagLive, Start: 5, Seconds: 5, Made: 100},
 		{Tier: resultfile.TagLive, Start: 0, Seconds: 5, Made: 50},
 		{Tier: resultfile.TagLive, Start: 10, Seconds: 5, Unreported: 3},
+		{Tier: resultfile.TagLoad, Start: 15, Seconds: 5, Made: 100, Open: 100},
 	})
 	if len(got) != 2 || got[0] != (point{x: 2.5, y: 100}) || got[1] != (point{x: 7.5, y: 90}) {
 		t.Errorf("%+v", got)
