@@ -17,9 +17,13 @@ const harnessBound = "harness-bound"
 
 // ceilingOf is the rate of the null driver for the work and the payloads of a
 // system, in messages a second; 0: it was not measured. A crash sends as a
-// produce does, and so does a stream.
+// produce does, and so does a stream; the consumers of a group and the front ends
+// of a pipeline are processes of their own.
 func ceilingOf(run resultfile.Run, s resultfile.Scenario, y resultfile.System) float64 {
 	work := s.Work
+	if work == resultfile.Rebalance || work == resultfile.Pipeline {
+		return 0
+	}
 	if work != resultfile.Consume {
 		work = resultfile.Produce
 	}
@@ -39,7 +43,7 @@ func ceilingOf(run resultfile.Run, s resultfile.Scenario, y resultfile.System) f
 // whether that marks it; 0: not known.
 func ofCeiling(run resultfile.Run, s resultfile.Scenario, y resultfile.System, messagesPerSecond float64) (share float64, bound bool) {
 	ceiling := ceilingOf(run, s, y)
-	if ceiling <= 0 || s.Work == resultfile.Rebalance || s.Work == resultfile.Pipeline {
+	if ceiling <= 0 {
 		return 0, false
 	}
 	share = messagesPerSecond / ceiling
@@ -56,7 +60,7 @@ func ceilingLine(r *resultfile.Result, s resultfile.Scenario, shown func(resultf
 	measured := false
 	for _, y := range s.Systems {
 		ceiling := ceilingOf(r.Run, s, y)
-		if !shown(y) || ceiling == 0 || s.Work == resultfile.Rebalance || s.Work == resultfile.Pipeline {
+		if !shown(y) || ceiling == 0 {
 			continue
 		}
 		payload := payloadOf(s, y.ID)
