@@ -32,8 +32,6 @@ type verdict struct {
 	Rows  []verdictRow `json:"rows"`
 	Tiers []struct {
 		Tier        string   `json:"tier"`
-		Counted     int64    `json:"counted"`
-		Open        int64    `json:"open"` // windows
 		Uncounted   int64    `json:"uncounted"`
 		NotEnvelope int64    `json:"not_enveloped"`
 		Malformed   int64    `json:"malformed"`
