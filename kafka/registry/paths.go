@@ -11,6 +11,7 @@ import (
 const (
 	brokerIDs = "/brokers/ids"
 	topics    = "/brokers/topics"
+	begun     = "/brokers/begun"
 	groups    = "/consumers"
 )
 
@@ -21,6 +22,7 @@ func topicPath(topic string) string {
 func topicBrokerPath(topic string, id int32) string {
 	return topicPath(topic) + "/" + strconv.Itoa(int(id))
 }
+func begunPath(topic string) string { return begun + "/" + topic }
 func groupPath(group string) string { return groups + "/" + group }
 func consumersPath(group string) string {
 	return groupPath(group) + "/ids"

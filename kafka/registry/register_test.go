@@ -165,6 +165,40 @@ func TestUnregisterTopic(t *testing.T) {
 	})
 }
 
+// TestBegun: that a topic was begun is known for good, also when it is gone everywhere.
+func TestBegun(t *testing.T) {
+	zktest.EachShared(t, func(t *testing.T, c *zktest.Cluster) {
+		ctx := limited(t)
+		one, two := join(t, c), join(t, c)
+		begun := func(topic string, want bool) {
+			t.Helper()
+			if is, err := two.Begun(ctx, topic); err != nil || is != want {
+				t.Errorf("topic %s was begun: %v, %v, want %v", topic, is, err, want)
+			}
+		}
+		must(t, one.RegisterTopic(ctx, one.session, "t", 1, 1))
+		begun("t", false)
+		for range 2 {
+			must(t, one.MarkBegun(ctx, "t"))
+			begun("t", true)
+		}
+		must(t, one.UnregisterTopic(ctx, "t", 1))
+		one.want(t, "/brokers/topics/t", "-")
+		one.close(t)
+		begun("t", true)
+		begun("other", false)
+		if err := two.MarkBegun(ctx, "a/b"); err == nil {
+			t.Error("a topic with a slash in its name was marked")
+		}
+		if _, err := two.Begun(ctx, ".."); err == nil {
+			t.Error("a topic .. was looked for")
+		}
+		if topics, err := two.Topics(ctx); err != nil || len(topics) != 0 {
+			t.Errorf("topics %v, %v", topics, err)
+		}
+	})
+}
+
 func TestConsumers(t *testing.T) {
 	zktest.EachShared(t, func(t *testing.T, c *zktest.Cluster) {
 		ctx := limited(t)

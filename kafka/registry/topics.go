@@ -143,6 +143,31 @@ func (r *Registry) unregisterTopic(ctx context.Context, topic string, brokerID i
 	return nil
 }
 
+// MarkBegun notes for good that a topic has been begun in this cluster, also for when no
+// broker that has it is registered: a topic that was deleted at all brokers that live is
+// registered nowhere, though one that is away may have it still.
+func (r *Registry) MarkBegun(ctx context.Context, topic string) error {
+	if err := checkName("topic", topic); err != nil {
+		return err
+	}
+	if err := r.client.Put(ctx, begunPath(topic), nil); err != nil {
+		return fmt.Errorf("note that topic %s was begun: %w", topic, err)
+	}
+	return nil
+}
+
+// Begun reports whether [Registry.MarkBegun] was called for a topic.
+func (r *Registry) Begun(ctx context.Context, topic string) (bool, error) {
+	if err := checkName("topic", topic); err != nil {
+		return false, err
+	}
+	_, is, err := r.client.Exists(ctx, begunPath(topic))
+	if err != nil {
+		return false, fmt.Errorf("whether topic %s was begun: %w", topic, err)
+	}
+	return is, nil
+}
+
 // deleteNode deletes a node that may be gone already.
 func (r *Registry) deleteNode(ctx context.Context, path string) error {
 	if err := r.client.Delete(ctx, path, -1); !errors.Is(err, coord.ErrNoNode) {

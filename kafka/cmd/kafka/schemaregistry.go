@@ -26,9 +26,10 @@ func schemaRegistryCommand() command {
 const schemaRegistryAbout = `Says over HTTP which Avro schema an id stands for, and gives ids to new ones, as
 today's registry clients ask for it, until it is told to stop by SIGINT or SIGTERM.
 All that it knows stands in the topic "schemas" of the cluster, one partition at one
-broker, which is made if it is missing, and which brokers keep for ever. Nothing is
-kept elsewhere: started again, here or on another machine, it knows the same. Several
-may run for one cluster at once; the topic decides between them.
+broker, which is made if there never was one, and which brokers keep for ever. Nothing
+is kept elsewhere: started again, here or on another machine, it knows the same. Several
+may run for one cluster at once; the topic decides between them. With --broker-list the
+topic is made whenever that broker does not have it.
 
 While the broker of the topic is away it answers for what it knows, and refuses to
 change anything. Everybody who can reach the address may change schemas, so serve it to
@@ -147,7 +148,8 @@ type schemasPlace struct {
 }
 
 // find returns the address of the broker. The topic is made, at the broker with the
-// least id, only if it is registered nowhere: a broker that is away may have it.
+// least id, only if it is registered nowhere and never was found before: a broker that is
+// away may have it.
 func (p schemasPlace) find(ctx context.Context) (string, error) {
 	var maker *registry.Broker
 	for {
@@ -156,6 +158,10 @@ func (p schemasPlace) find(ctx context.Context) (string, error) {
 		case err != nil:
 			return "", err
 		case len(have) == 1:
+			// Before an id is given: a topic of which nothing is left may not begin again.
+			if err := p.reg.MarkBegun(ctx, message.SchemasTopic); err != nil {
+				return "", err
+			}
 			return have[0].Addr(), nil
 		case len(have) > 1:
 			var ids []string
@@ -173,7 +179,14 @@ func (p schemasPlace) find(ctx context.Context) (string, error) {
 			if slices.Contains(topics, message.SchemasTopic) {
 				return "", fmt.Errorf("topic %s is at a broker that is not registered now: start it", message.SchemasTopic)
 			}
-			if len(brokers) == 0 {
+			begun, err := p.reg.Begun(ctx, message.SchemasTopic)
+			switch {
+			case err != nil:
+				return "", err
+			case begun:
+				return "", fmt.Errorf("topic %s was there before, and no broker that lives has it: start the broker that has it; if it is gone for good, a new one gives the same ids again (\"kafka topics create %[1]s --broker-list …\" makes it)",
+					message.SchemasTopic)
+			case len(brokers) == 0:
 				return "", p.zk.noBroker()
 			}
 			if err := schema.CreateTopic(ctx, brokers[0].Addr()); err != nil {
