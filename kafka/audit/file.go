@@ -6,14 +6,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
-	"path/filepath"
 
 	"kafkalab/kafka/internal/vfs"
 )
-
-// temporarySuffix ends the name of a file that is being written to replace another.
-const temporarySuffix = ".new"
 
 // lockSuffix ends the name of the file whose lock keeps a second process from using
 // the same file.
@@ -24,31 +19,10 @@ const lockSuffix = ".lock"
 const maxFileBytes = 1 << 30
 
 // replaceFile gives a file new content, behind a line that says what it is, how long,
-// and its checksum. A crash leaves the old content or the new: it is written under
-// another name, synced, and given the name in one step.
-func replaceFile(files vfs.FS, name, kind string, content []byte) (err error) {
-	temporary := name + temporarySuffix
-	if err := files.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("replace %s: %w", name, err)
-	}
-	file, err := files.Create(temporary)
-	if err != nil {
-		return fmt.Errorf("replace %s: %w", name, err)
-	}
+// and its checksum. A crash leaves the old content or the new.
+func replaceFile(files vfs.FS, name, kind string, content []byte) error {
 	head := fmt.Appendf(nil, "%s %d %08x\n", kind, len(content), crc32.ChecksumIEEE(content))
-	if _, err = file.WriteAt(head, 0); err == nil {
-		_, err = file.WriteAt(content, int64(len(head)))
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = files.Rename(temporary, name)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("replace %s: %w", name, err), files.Remove(temporary))
-	}
-	if err := files.SyncDir(filepath.Dir(name)); err != nil {
+	if err := vfs.ReplaceFile(files, name, head, content); err != nil {
 		return fmt.Errorf("replace %s: %w", name, err)
 	}
 	return nil
