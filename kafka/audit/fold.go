@@ -1,10 +1,5 @@
 package audit
 
-import (
-	"maps"
-	"slices"
-)
-
 // announced are the messages of a stream that its events tell of.
 func (s *stream) announced() *Set {
 	all := &Set{}
@@ -154,6 +149,3 @@ func (o *OlderCounts) add(n OlderCounts) {
 	o.Doubled += n.Doubled
 	o.Unreported += n.Unreported
 }
-
-// sortedKeys returns the keys of a map in order.
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -42,7 +43,7 @@ func (c *comparison) sums(i int) TierSums {
 	if t.CaughtUp.IsZero() {
 		note("it was never seen to be caught up: all its windows are open")
 	}
-	for _, topic := range sortedKeys(t.Topics) {
+	for _, topic := range slices.Sorted(maps.Keys(t.Topics)) {
 		of := t.Topics[topic]
 		sums.NotEnvelope += of.NotEnvelope
 		sums.Malformed += of.Malformed

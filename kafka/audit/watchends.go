@@ -27,7 +27,6 @@ type lags struct {
 	mu     sync.Mutex
 	bytes  map[partitionKey]int64 // visible and not counted, at the last look
 	absent map[partitionKey]time.Time
-	err    error // of the last look
 }
 
 // watchEnds finds out when everything was counted that the tier held at a time: it asks
@@ -48,9 +47,6 @@ func (w *Watcher) watchEnds() {
 			ctx, cancel := context.WithTimeout(w.life, endsTimeout)
 			found, err := w.ends(ctx, conns)
 			cancel()
-			w.lags.mu.Lock()
-			w.lags.err = err
-			w.lags.mu.Unlock()
 			if err == nil {
 				ends, asked = found, at
 			} else if w.life.Err() == nil {
