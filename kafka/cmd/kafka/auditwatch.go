@@ -131,25 +131,25 @@ func (o *auditWatchOptions) watch(ctx context.Context, reg *registry.Registry, s
 // print prints the sums of the tier when they have changed, if that is wanted, until ctx
 // ends or the watcher has stopped.
 func (o *auditWatchOptions) print(ctx context.Context, w *audit.Watcher, std stdio) error {
-	var tick <-chan time.Time
-	if o.json {
-		ticker := time.NewTicker(o.interval)
-		defer ticker.Stop()
-		tick = ticker.C
-	}
 	last := audit.TierSums{}
-	for {
+	for wait := o.interval; ; {
+		var due <-chan time.Time
+		if o.json {
+			due = time.After(wait)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-w.Done():
 			return nil // Close tells why
-		case <-tick:
+		case <-due:
 		}
-		r, err := w.Report(audit.ReportOptions{At: time.Now()})
+		began := time.Now()
+		r, err := w.Report(audit.ReportOptions{At: began})
 		if err != nil {
 			return err
 		}
+		wait = max(o.interval, 10*time.Since(began)) // counting is held up meanwhile
 		sums := r.Tiers[0]
 		if sums.Same(last) {
 			continue
