@@ -138,7 +138,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, http: newHTTPClient(cfg), entries: map[uint32]*entry{}}
+	c := &Client{cfg: cfg, http: newHTTPClient(), entries: map[uint32]*entry{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c, nil
 }

@@ -20,9 +20,8 @@ const (
 	maxLookups = 8
 )
 
-func newHTTPClient(cfg ClientConfig) *http.Client {
+func newHTTPClient() *http.Client {
 	return &http.Client{
-		Timeout: cfg.RequestTimeout,
 		Transport: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
 			MaxConnsPerHost:        maxLookups,
