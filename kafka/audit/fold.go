@@ -1,5 +1,7 @@
 package audit
 
+import "iter"
+
 // announced are the messages of a stream that its events tell of.
 func (s *stream) announced() *Set {
 	all := &Set{}
@@ -26,11 +28,7 @@ func (s *stream) received() *Set {
 // there are layers counts for the whole slot, and is told of where all of it is asked
 // for.
 func (s *stream) arrivals(of *Set, start, length, slotLength int64) (counted, doubled uint64) {
-	for at := windowStart(start, slotLength); at < start+length; at += slotLength {
-		slot := s.slots[at]
-		if slot == nil {
-			continue
-		}
+	for slot := range s.slotsWithin(start, length, slotLength) {
 		for i := range slot.layers {
 			n := slot.layers[i].Common(of)
 			if i == 0 {
@@ -47,6 +45,27 @@ func (s *stream) arrivals(of *Set, start, length, slotLength int64) (counted, do
 		}
 	}
 	return counted, doubled
+}
+
+// slotsWithin gives the slots of a window, in no order. An event may claim a window of
+// very many slots, of which few are there: then it looks at those.
+func (s *stream) slotsWithin(start, length, slotLength int64) iter.Seq[*slot] {
+	first, end := windowStart(start, slotLength), start+length
+	return func(yield func(*slot) bool) {
+		if length/slotLength > int64(len(s.slots)) {
+			for at, slot := range s.slots {
+				if at >= first && at < end && !yield(slot) {
+					return
+				}
+			}
+			return
+		}
+		for at := first; at < end; at += slotLength {
+			if slot := s.slots[at]; slot != nil && !yield(slot) {
+				return
+			}
+		}
+	}
 }
 
 // foldParts is in how many steps all that is kept becomes sums.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +124,38 @@ func TestWindowsOfAnotherLength(t *testing.T) {
 	r := compare(t, c.state("live", time.Hour))
 	if s := r.Tiers[0]; len(r.Rows) != 7 || s.Complete != 6 || s.Doubled != 1 || s.Made != 12 || s.Counted != 12 || !s.Clean {
 		t.Errorf("%d rows: %+v", len(r.Rows), s)
+	}
+}
+
+// The slots of a window are found whether it has fewer slots than there are or more, also
+// where it begins within one.
+func TestSlotsWithin(t *testing.T) {
+	const slotLength = 100
+	s := &stream{slots: map[int64]*slot{}}
+	for _, at := range []int64{0, 100, 300, 700, 1000, 900_000} {
+		s.slots[at] = &slot{seen: at}
+	}
+	for _, start := range []int64{0, 100, 250, 500, 900} {
+		for _, length := range []int64{100, 150, 400, 1000, 86_400_000} {
+			got, want := map[int64]int{}, map[int64]int{}
+			for found := range s.slotsWithin(start, length, slotLength) {
+				got[found.seen]++
+			}
+			for at := range s.slots {
+				if at+slotLength > start && at < start+length {
+					want[at] = 1
+				}
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("from %d, %d ms: slots %v, want %v", start, length, got, want)
+			}
+		}
+	}
+	for range s.slotsWithin(0, 86_400_000, slotLength) {
+		break // nothing more is asked for
+	}
+	for range s.slotsWithin(0, 200, slotLength) {
+		break
 	}
 }
 
