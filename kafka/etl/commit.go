@@ -38,11 +38,11 @@ func (f *Folder) Commit(ctx context.Context, planID string) (m *Manifest, err er
 	if plan.ID != planID {
 		return nil, fmt.Errorf("plan %s: the file is that of plan %.100q", planID, plan.ID)
 	}
-	made, err := f.store.tree(ctx, workFolder+"/"+planID)
+	made, err := f.store.tree(ctx, planOutput(planID))
 	if err != nil {
 		return nil, fmt.Errorf("look for what the tasks of plan %s have made: %w", planID, err)
 	}
-	if _, ended := made[workFolder+"/"+planID+"/"+jobEnded]; !ended {
+	if _, ended := made[planOutput(planID)+"/"+jobEnded]; !ended {
 		return nil, fmt.Errorf("plan %s is not published: %s has no file %s, so its job has not ended well. Remove that folder and run the job again, or plan anew", planID, f.Output(planID), jobEnded)
 	}
 	results, err := f.jobResults(ctx, planID, made)
@@ -78,8 +78,7 @@ func (f *Folder) published(ctx context.Context, planID string) (*Manifest, error
 	return m, err
 }
 
-// result is a result and the folder below that of the plan's work which holds its
-// files.
+// result is a result and the folder below the plan's output which holds its files.
 type result struct {
 	Result
 	folder string
@@ -90,7 +89,7 @@ func (f *Folder) jobResults(ctx context.Context, planID string, made map[string]
 	var parts []string
 	for name := range made {
 		folder, base := path.Split(name)
-		if folder != workFolder+"/"+planID+"/" || !strings.HasPrefix(base, "part-") {
+		if folder != planOutput(planID)+"/" || !strings.HasPrefix(base, "part-") {
 			continue
 		}
 		if strings.Contains(base, ".") {
@@ -134,21 +133,21 @@ func (f *Folder) commit(ctx context.Context, plan *Plan, results []result, made 
 	}
 	m := &Manifest{Run: run, Plan: plan.ID, MadeMs: f.now().UnixMilli(), Files: []Published{}, Problems: plan.Problems, Splits: len(plan.Splits)}
 	m.Gaps = append(m.Gaps, plan.Gaps...)
-	work := workFolder + "/" + plan.ID
+	output := planOutput(plan.ID)
 	if err := m.gather(plan, results, func(from string) (int64, bool) {
-		length, found := made[work+"/"+from]
+		length, found := made[output+"/"+from]
 		return length, found
 	}); err != nil {
 		return nil, fmt.Errorf("plan %s is not published: %w", plan.ID, err)
 	}
-	if err := f.publish(ctx, work, m, plan.Offsets); err != nil {
+	if err := f.publish(ctx, output, m, plan.Offsets); err != nil {
 		return nil, fmt.Errorf("publish run %d of plan %s: %w", run, plan.ID, err)
 	}
 	return m, f.lay(ctx, m)
 }
 
 // gather puts the files of the results together, which must be one for each split.
-// made returns the length of a file below the folder of the work.
+// made returns the length of a file below the plan's output.
 func (m *Manifest) gather(plan *Plan, results []result, made func(from string) (int64, bool)) error {
 	of := make([]*result, len(plan.Splits))
 	for i := range results {
@@ -183,7 +182,7 @@ func (m *Manifest) gather(plan *Plan, results []result, made func(from string) (
 }
 
 // publish writes manifest and offsets beside the files and gives the folder its name.
-func (f *Folder) publish(ctx context.Context, work string, m *Manifest, offsets []Offset) error {
+func (f *Folder) publish(ctx context.Context, output string, m *Manifest, offsets []Offset) error {
 	manifest, err := jsonFile(manifestFile, m)
 	if err != nil {
 		return err
@@ -192,13 +191,13 @@ func (f *Folder) publish(ctx context.Context, work string, m *Manifest, offsets 
 	if err != nil {
 		return err
 	}
-	if err := f.store.write(ctx, work, manifest, next); err != nil {
+	if err := f.store.write(ctx, output, manifest, next); err != nil {
 		return err
 	}
-	if err := f.store.settle(ctx, work); err != nil {
+	if err := f.store.settle(ctx, output); err != nil {
 		return err
 	}
-	if err := f.store.publish(ctx, work, runFolder(m.Run)); err != nil {
+	if err := f.store.publish(ctx, output, runFolder(m.Run)); err != nil {
 		// It may have happened all the same, or another one was faster.
 		return errors.Join(err, f.isPublished(ctx, m))
 	}

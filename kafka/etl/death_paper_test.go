@@ -126,9 +126,9 @@ func TestPaperR30DataAndOffsetsArePublishedTogether(t *testing.T) {
 			if t.Failed() {
 				t.Fatalf("after the death of the %s at step %d of %s", name, n, err)
 			}
-			work, err := found.ReadDir(root + "/" + workFolder)
-			if err == nil && len(work) != 0 {
-				t.Fatalf("step %d: %d folders of work are left", n, len(work))
+			left, err := found.ReadDir(root + "/" + outputFolder)
+			if err == nil && len(left) != 0 {
+				t.Fatalf("step %d: the output of %d plans is left", n, len(left))
 			}
 		}
 	}
@@ -149,7 +149,7 @@ func TestDeathInRecovery(t *testing.T) {
 	// The first dies right behind the rename.
 	renamed := false
 	mem.SetHook(func(op vfs.Op) error {
-		if op.Kind == vfs.OpRename && strings.Contains(op.Path, workFolder) {
+		if op.Kind == vfs.OpRename && strings.Contains(op.Path, outputFolder) {
 			renamed = true
 			return nil
 		}
@@ -226,7 +226,7 @@ func TestFullDisk(t *testing.T) {
 			}
 			// What the failed load has made takes no room any more.
 			fsys.SetHook(nil)
-			for name := range must1(newLocal(fsys, root).tree(testContext(t), workFolder)) {
+			for name := range must1(newLocal(fsys, root).tree(testContext(t), outputFolder)) {
 				t.Errorf("%s %d: %s is left", kind, from, name)
 			}
 			must(t, loadAll(t, testFolder(fsys, root), c))

@@ -24,7 +24,7 @@
 //	<topic>/2026/11/29/<broker>-<partition>-<start>-<end>.gz        messages of a split and a day
 //	<topic>/2026/11/29/<broker>-<partition>-<start>-<end>-s7.avro   those written with Avro schema 7
 //	_etl/plans/<plan>/plan.json                                     a plan, and in "splits" one line for each task
-//	_etl/work/<plan>/                                               what the tasks of a plan have made
+//	_etl/output/<plan>/                                             what the tasks of a plan have made
 //	_etl/runs/<number>/manifest.json, offsets.json, …               what is published
 //	_etl/lock                                                       held by who works on a local folder
 //
@@ -37,7 +37,7 @@
 // rename, which is atomic and fails when the name is taken. The number is that of the
 // run before and 1, and a plan says which run it goes on from: of two plans that
 // start from the same offsets one is published and the other refused, however they
-// overlap. Before the rename nothing counts: work that is left behind is thrown away
+// overlap. Before the rename nothing counts: output that is left behind is thrown away
 // and its offsets are read again. After it everything does: the files have names that
 // say which offsets they hold, and whoever comes next finds those that are not yet
 // laid out in the folder of the run, and moves them; moving one twice changes

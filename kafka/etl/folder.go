@@ -49,7 +49,7 @@ func (f *Folder) Input(plan string) string {
 }
 
 // Output returns the folder that the job of a plan is to make, and no one before it.
-func (f *Folder) Output(plan string) string { return f.store.url(workFolder + "/" + plan) }
+func (f *Folder) Output(plan string) string { return f.store.url(planOutput(plan)) }
 
 // Bounds of what is read whole, in bytes.
 const (
@@ -220,8 +220,8 @@ func (f *Folder) layOut(ctx context.Context, m *Manifest) error {
 	return nil
 }
 
-// tidy removes plans and work that can never be published any more, since their
-// number is taken, and what is left of old runs. With mine, also work of loads on one
+// tidy removes plans and their output that can never be published any more, since their
+// number is taken, and what is left of old runs. With mine, also that of loads on one
 // machine that have died; the caller holds the lock.
 func (f *Folder) tidy(ctx context.Context, mine bool) error {
 	run, all, err := f.newest(ctx)
@@ -229,7 +229,7 @@ func (f *Folder) tidy(ctx context.Context, mine bool) error {
 		return err
 	}
 	var old []string
-	for _, folder := range []string{plansFolder, workFolder} {
+	for _, folder := range []string{plansFolder, outputFolder} {
 		names, err := f.store.folders(ctx, folder)
 		if err != nil {
 			return err

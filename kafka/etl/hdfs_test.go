@@ -26,7 +26,7 @@ func useShell(t *testing.T) string {
 // mapAll maps the splits of a plan as tasks of a job do, whose committer keeps them all.
 func mapAll(t *testing.T, f *Folder, plan *Plan, root string) {
 	t.Helper()
-	out := filepath.Join(root, "loaded", filepath.FromSlash(workFolder), plan.ID)
+	out := filepath.Join(root, "loaded", filepath.FromSlash(planOutput(plan.ID)))
 	text := ""
 	for _, s := range plan.Splits {
 		r, err := Map(testContext(t), s, f.Output(plan.ID), MapConfig{})
@@ -165,7 +165,7 @@ func TestTwoCommitsAtOnce(t *testing.T) {
 			id := newPlanID(1, noon, false)
 			m := &Manifest{Run: 1, Plan: id, Files: []Published{}}
 			manifests[i] = m
-			err := f.publish(ctx, workFolder+"/"+id, m, []Offset{{Partition{Topic: "clicks"}, int64(10 + i)}})
+			err := f.publish(ctx, planOutput(id), m, []Offset{{Partition{Topic: "clicks"}, int64(10 + i)}})
 			if i == 0 {
 				must(t, err)
 			} else if !errors.Is(err, ErrOvertaken) {

@@ -16,7 +16,7 @@ import (
 const (
 	bookkeeping  = "_etl"
 	plansFolder  = bookkeeping + "/plans"
-	workFolder   = bookkeeping + "/work"
+	outputFolder = bookkeeping + "/output" // of what the tasks of plans make
 	runsFolder   = bookkeeping + "/runs"
 	lockFile     = bookkeeping + "/lock"
 	planFile     = "plan.json"
@@ -34,6 +34,9 @@ const (
 )
 
 func runFolder(n int64) string { return fmt.Sprintf("%s/%08d", runsFolder, n) }
+
+// planOutput returns the folder of what the tasks of a plan make, until it is published.
+func planOutput(plan string) string { return outputFolder + "/" + plan }
 
 // newPlanID returns the name of a plan that is to become a run: the number, so that
 // it can be told without reading anything which plans are out of date, and what

@@ -288,7 +288,7 @@ func TestPaperR30AnOvertakenPlanIsRefused(t *testing.T) {
 	}
 	readOutput(t, vfs.OS(), root).holdsEach(t, c.sent)
 	if _, err := os.Stat(first.f.Output(first.plan.ID)); !os.IsNotExist(err) {
-		t.Errorf("its work is left: %v", err)
+		t.Errorf("its output is left: %v", err)
 	}
 }
 

@@ -57,11 +57,10 @@ func (f *Folder) Run(ctx context.Context, cfg RunConfig) (m *Manifest, err error
 	if plan.Empty() {
 		return nil, nil
 	}
-	work := workFolder + "/" + plan.ID
 	m, err = f.carryOut(ctx, cfg, l, plan)
 	if err != nil {
 		// What is published has another name by now.
-		return m, errors.Join(err, f.store.remove(context.WithoutCancel(ctx), work))
+		return m, errors.Join(err, f.store.remove(context.WithoutCancel(ctx), planOutput(plan.ID)))
 	}
 	return m, f.tidy(ctx, true)
 }
@@ -75,20 +74,20 @@ func (f *Folder) carryOut(ctx context.Context, cfg RunConfig, l *local, plan *Pl
 	if attempts <= 0 {
 		attempts = DefaultAttempts
 	}
-	work := workFolder + "/" + plan.ID
+	output := planOutput(plan.ID)
 	results := make([]result, len(plan.Splits))
 	g, mapping := errgroup.WithContext(ctx)
 	g.SetLimit(tasks)
 	for i, s := range plan.Splits {
 		g.Go(func() (err error) {
-			results[i], err = attempt(mapping, s, l, work, cfg.Map, attempts)
+			results[i], err = attempt(mapping, s, l, output, cfg.Map, attempts)
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	made, err := f.store.tree(ctx, work)
+	made, err := f.store.tree(ctx, output)
 	if err != nil {
 		return nil, err
 	}
@@ -96,11 +95,11 @@ func (f *Folder) carryOut(ctx context.Context, cfg RunConfig, l *local, plan *Pl
 }
 
 // attempt maps a split, again if that fails. Each attempt has a folder of its own.
-func attempt(ctx context.Context, s Split, l *local, work string, cfg MapConfig, attempts int) (result, error) {
+func attempt(ctx context.Context, s Split, l *local, output string, cfg MapConfig, attempts int) (result, error) {
 	var errs []error
 	for n := range attempts {
 		folder := fmt.Sprintf("%05d-%d", s.Number, n)
-		r, err := mapTo(ctx, s, l, path.Join(work, folder), cfg)
+		r, err := mapTo(ctx, s, l, path.Join(output, folder), cfg)
 		if err == nil {
 			return result{r, path.Join(folder, filesFolder)}, nil
 		}
@@ -108,7 +107,7 @@ func attempt(ctx context.Context, s Split, l *local, work string, cfg MapConfig,
 			return result{}, errors.Join(err, ctx.Err())
 		}
 		// The room that it takes may be what the next one lacks.
-		errs = append(errs, err, l.remove(ctx, path.Join(work, folder)))
+		errs = append(errs, err, l.remove(ctx, path.Join(output, folder)))
 		cfg.logAttempt(s, n, err)
 	}
 	return result{}, fmt.Errorf("%d attempts have failed: %w", attempts, errors.Join(errs...))

@@ -202,11 +202,11 @@ func TestWhatIsOldIsRemoved(t *testing.T) {
 	f := testFolder(vfs.OS(), root)
 	f.keepRuns = 2
 	for _, name := range []string{
-		workFolder + "/" + newPlanID(1, noon, true) + "/00000-0/files", // a load that has died
-		workFolder + "/" + newPlanID(4, noon, false) + "/_temporary",   // a job under way
-		workFolder + "/" + newPlanID(3, noon, false),                   // one that is overtaken soon
+		planOutput(newPlanID(1, noon, true)) + "/00000-0/files", // a load that has died
+		planOutput(newPlanID(4, noon, false)) + "/_temporary",   // a job under way
+		planOutput(newPlanID(3, noon, false)),                   // one that is overtaken soon
 		plansFolder + "/" + newPlanID(3, noon, false),
-		workFolder + "/notes of a user",
+		outputFolder + "/notes of a user",
 	} {
 		must(t, os.MkdirAll(filepath.Join(root, name), 0o755))
 	}
@@ -215,7 +215,7 @@ func TestWhatIsOldIsRemoved(t *testing.T) {
 		must(t, loadAll(t, f, c))
 	}
 	l := newLocal(vfs.OS(), root)
-	for folder, want := range map[string]int{runsFolder: 2, workFolder: 2, plansFolder: 0} {
+	for folder, want := range map[string]int{runsFolder: 2, outputFolder: 2, plansFolder: 0} {
 		names, err := l.folders(testContext(t), folder)
 		must(t, err)
 		if len(names) != want {
