@@ -109,8 +109,11 @@ func (p *shapeParser) define(kind string, o schemaObject, space string, depth in
 		s.kind, s.size = shapeEnum, int64(len(o.Symbols))
 		return s, nil
 	case "fixed":
-		if s.kind, s.size = shapeFixed, o.Size; s.size < 0 {
-			return nil, fmt.Errorf("%s has %d bytes", o.Name, s.size)
+		switch {
+		case o.Size < 0:
+			return nil, fmt.Errorf("%s has %d bytes", o.Name, o.Size)
+		case o.Size > 0: // one of no bytes is nothing, as parts wants it
+			s.kind, s.size = shapeFixed, o.Size
 		}
 		return s, nil
 	}

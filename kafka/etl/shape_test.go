@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -54,6 +55,18 @@ func TestShapes(t *testing.T) {
 	for _, schema := range []string{"", "{}", `"unknown"`, `{"type":"array"}`, `{"type":"record","name":"R","fields":[{"name":"x"}]}`, `{"type":"fixed","name":"F","size":-1}`, "7"} {
 		if s, err := parseShape(schema); err == nil {
 			t.Errorf("schema %q is taken: %+v", schema, s)
+		}
+	}
+	// What has no bytes takes no time, though this contains it 2⁶⁰ times.
+	for _, nothing := range []string{`{"type":"record","name":"N0","fields":[]}`, `{"type":"fixed","name":"N0","size":0}`} {
+		schema := nothing
+		for i := range 60 {
+			schema = fmt.Sprintf(`{"type":"record","name":"N%d","fields":[{"name":"a","type":%s},{"name":"b","type":"N%d"}]}`, i+1, schema, i)
+		}
+		s, err := parseShape(schema)
+		must(t, err)
+		if rest, err := s.skip([]byte("rest"), 0); err != nil || string(rest) != "rest" {
+			t.Errorf("%s, many times: %q is left, %v", nothing, rest, err)
 		}
 	}
 	// A record that holds itself has no end.
