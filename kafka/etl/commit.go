@@ -19,18 +19,21 @@ const jobEnded = "_SUCCESS"
 // it was killed: of a plan that is published it lays out what is left, and returns
 // its manifest again. [ErrOvertaken] means that the plan can never be published.
 func (f *Folder) Commit(ctx context.Context, planID string) (m *Manifest, err error) {
-	if _, err := planNumber(planID); err != nil {
-		return nil, err
-	}
-	lock, err := f.store.lock()
+	n, err := planNumber(planID)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
-	m, err = f.published(ctx, planID)
-	if err != nil || m != nil {
-		return m, err
-	}
+	err = f.locked(ctx, func(run int64) error {
+		if m, err = f.published(ctx, planID, n, run); err == nil && m == nil {
+			m, err = f.commitJob(ctx, planID)
+		}
+		return err
+	})
+	return m, err
+}
+
+// commitJob publishes what the job of a plan has made. The caller holds the lock.
+func (f *Folder) commitJob(ctx context.Context, planID string) (*Manifest, error) {
 	var plan Plan
 	if err := f.readJSON(ctx, plansFolder+"/"+planID+"/"+planFile, &plan); err != nil {
 		return nil, fmt.Errorf("read plan %s: %w", planID, err)
@@ -49,23 +52,17 @@ func (f *Folder) Commit(ctx context.Context, planID string) (m *Manifest, err er
 	if err != nil {
 		return nil, err
 	}
-	if m, err = f.commit(ctx, &plan, results, made); err != nil {
+	m, err := f.commit(ctx, &plan, results, made)
+	if err != nil {
 		return nil, err
 	}
 	return m, f.tidy(ctx, false)
 }
 
-// published finishes the last run, and returns the manifest of a plan that has been
-// published, or nil if it can be. It returns [ErrOvertaken] if it can not.
-func (f *Folder) published(ctx context.Context, planID string) (*Manifest, error) {
-	n, err := planNumber(planID)
-	if err != nil {
-		return nil, err
-	}
-	run, err := f.recover(ctx)
+// published returns the manifest of a plan that has been published as run n, or nil if
+// it can be behind the last run. It returns [ErrOvertaken] if it can not.
+func (f *Folder) published(ctx context.Context, planID string, n, run int64) (*Manifest, error) {
 	switch {
-	case err != nil:
-		return nil, err
 	case run == n-1:
 		return nil, nil
 	case run < n-1:

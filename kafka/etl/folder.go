@@ -147,6 +147,21 @@ func (f *Folder) offsets(ctx context.Context, run int64) ([]Offset, error) {
 	return at.Offsets, nil
 }
 
+// locked calls back with the number of the last run, which is laid out, while nobody
+// else works in the folder.
+func (f *Folder) locked(ctx context.Context, do func(run int64) error) (err error) {
+	lock, err := f.store.lock()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	run, err := f.recover(ctx)
+	if err != nil {
+		return err
+	}
+	return do(run)
+}
+
 // recover finishes what the last run may have left undone, as its process has died, and
 // returns its number.
 func (f *Folder) recover(ctx context.Context) (int64, error) {

@@ -76,20 +76,13 @@ func (c PlanConfig) withDefaults() (PlanConfig, error) {
 // their log ends before what was loaded, are in [Plan.Problems]; it is an error when
 // no broker could be asked.
 func (f *Folder) Plan(ctx context.Context, cfg PlanConfig) (plan *Plan, err error) {
-	lock, err := f.store.lock()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
-	run, err := f.recover(ctx)
-	if err != nil {
-		return nil, err
-	}
-	plan, err = f.plan(ctx, cfg, run, false)
-	if err != nil || plan.Empty() {
-		return plan, err
-	}
-	return plan, f.writePlan(ctx, plan)
+	err = f.locked(ctx, func(run int64) error {
+		if plan, err = f.plan(ctx, cfg, run, false); err != nil || plan.Empty() {
+			return err
+		}
+		return f.writePlan(ctx, plan)
+	})
+	return plan, err
 }
 
 func (f *Folder) writePlan(ctx context.Context, plan *Plan) error {

@@ -34,15 +34,15 @@ func (f *Folder) Run(ctx context.Context, cfg RunConfig) (m *Manifest, err error
 	if !ok {
 		return nil, fmt.Errorf("%s is no local folder: plan, map by Hadoop, and commit", f.store.url(""))
 	}
-	lock, err := f.store.lock()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
-	run, err := f.recover(ctx)
-	if err != nil {
-		return nil, err
-	}
+	err = f.locked(ctx, func(run int64) error {
+		m, err = f.load(ctx, cfg, l, run)
+		return err
+	})
+	return m, err
+}
+
+// load loads what came since a run. The caller holds the lock.
+func (f *Folder) load(ctx context.Context, cfg RunConfig, l *local, run int64) (*Manifest, error) {
 	// Before anything new takes room: on a disk that is full this is what makes some.
 	if err := f.tidy(ctx, true); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (f *Folder) Run(ctx context.Context, cfg RunConfig) (m *Manifest, err error
 	if plan.Empty() {
 		return nil, nil
 	}
-	m, err = f.carryOut(ctx, cfg, l, plan)
+	m, err := f.carryOut(ctx, cfg, l, plan)
 	if err != nil {
 		// What is published has another name by now.
 		return m, errors.Join(err, f.store.remove(context.WithoutCancel(ctx), planOutput(plan.ID)))
