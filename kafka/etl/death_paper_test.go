@@ -17,30 +17,35 @@ import (
 // errDead is what the file system says to a process after its death.
 var errDead = errors.New("the process is dead")
 
-// dieAt returns a hook that lets so many changes happen and no more; how counts those
-// that it was asked for, and died tells that there was one too many. A write that is the
-// last is torn.
-func dieAt(n int) (hook vfs.Hook, asked *int, mu *sync.Mutex) {
-	asked, mu = new(int), new(sync.Mutex)
-	return func(op vfs.Op) error {
+// dieAt returns a hook that lets fewer than n changes happen and no more, and died, which
+// tells whether it was asked for another one. A write that is the last is torn.
+func dieAt(n int) (hook vfs.Hook, died func() bool) {
+	var mu sync.Mutex
+	asked := 0
+	hook = func(op vfs.Op) error {
 		if !op.Kind.Changes() {
 			return nil
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		*asked++
+		asked++
 		switch {
-		case *asked == n && op.Kind == vfs.OpWrite && op.Size > 1:
+		case asked == n && op.Kind == vfs.OpWrite && op.Size > 1:
 			return &vfs.TornWrite{Bytes: op.Size / 2, Err: errDead}
-		case *asked >= n:
+		case asked >= n:
 			return errDead
 		}
 		return nil
-	}, asked, mu
+	}
+	return hook, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return asked >= n
+	}
 }
 
-// lastPublished returns the messages that the offsets of a folder stand for, as a count:
-// sent are those published to each partition, with their next offsets.
+// loadedTo returns the number of the last run of a folder, and up to where it has loaded
+// each partition.
 func loadedTo(t *testing.T, f *Folder) (run int64, at map[Partition]int64) {
 	t.Helper()
 	run, offsets, err := f.Offsets(testContext(t))
@@ -76,16 +81,13 @@ func TestPaperR30DataAndOffsetsArePublishedTogether(t *testing.T) {
 	deaths, unpublished, unlaid := 0, 0, 0
 	for n := 1; ; n++ {
 		fsys := mem.Clone()
-		hook, asked, mu := dieAt(n)
+		hook, died := dieAt(n)
 		fsys.SetHook(hook)
 		cfg := c.config("clicks")
 		cfg.Attempts = 1
 		cfg.Tasks = 1 // the same steps each time
 		_, err := testFolder(fsys, root).Run(testContext(t), cfg)
-		mu.Lock()
-		died := *asked >= n
-		mu.Unlock()
-		if !died {
+		if !died() {
 			must(t, err)
 			break
 		}
@@ -164,13 +166,10 @@ func TestDeathInRecovery(t *testing.T) {
 	c.publish(0, "clicks", 0, 15, noon, message.CodecNone)
 	for n := 1; ; n++ {
 		fsys := mem.KillClone()
-		hook, asked, mu := dieAt(n)
+		hook, died := dieAt(n)
 		fsys.SetHook(hook)
 		err := loadAll(t, testFolder(fsys, root), c)
-		mu.Lock()
-		died := *asked >= n
-		mu.Unlock()
-		if !died {
+		if !died() {
 			must(t, err)
 			break
 		}
