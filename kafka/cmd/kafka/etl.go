@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kafkalab/kafka/etl"
+	"kafkalab/kafka/registry"
 )
 
 func etlCommand() command {
@@ -178,6 +179,16 @@ func (o *etlOptions) openFolder() (*etl.Folder, error) {
 	return f, nil
 }
 
+// open opens the output folder, and the registry of the cluster, which is to be closed.
+func (o *etlOptions) open(ctx context.Context, notes io.Writer) (*etl.Folder, *registry.Registry, error) {
+	f, err := o.openFolder()
+	if err != nil {
+		return nil, nil, err
+	}
+	reg, err := o.zk.open(ctx, notes)
+	return f, reg, err
+}
+
 // plannedJob is what plan prints: all that the job and its commit need.
 type plannedJob struct {
 	Plan     string    `json:"plan,omitempty"`
@@ -190,11 +201,7 @@ type plannedJob struct {
 }
 
 func (o *etlOptions) makePlan(ctx context.Context, std stdio) error {
-	f, err := o.openFolder()
-	if err != nil {
-		return err
-	}
-	reg, err := o.zk.open(ctx, std.Err)
+	f, reg, err := o.open(ctx, std.Err)
 	if err != nil {
 		return err
 	}

@@ -18,11 +18,7 @@ const lastLoadLimit = 30 * time.Second
 
 // run loads once, or again and again.
 func (o *etlOptions) run(ctx context.Context, std stdio) error {
-	f, err := o.openFolder()
-	if err != nil {
-		return err
-	}
-	reg, err := o.zk.open(ctx, std.Err)
+	f, reg, err := o.open(ctx, std.Err)
 	if err != nil {
 		return err
 	}
