@@ -113,7 +113,7 @@ func (l *local) lengths(_ context.Context, names []string) (map[string]int64, er
 func (l *local) read(_ context.Context, limit int64, names ...string) ([]byte, error) {
 	var all []byte
 	for _, name := range names {
-		b, err := l.readOne(name, limit-int64(len(all)))
+		b, err := l.readOne(l.path(name), limit-int64(len(all)))
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("%w: %w", errMissing, err)
 		}
@@ -125,20 +125,15 @@ func (l *local) read(_ context.Context, limit int64, names ...string) ([]byte, e
 	return all, nil
 }
 
-func (l *local) readOne(name string, limit int64) (b []byte, err error) {
-	f, err := l.fs.Open(l.path(name))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
+func (l *local) readOne(name string, limit int64) ([]byte, error) {
+	info, err := l.fs.Stat(name)
 	if err != nil {
 		return nil, err
 	}
 	if info.Size() > limit {
-		return nil, fmt.Errorf("%s has %d bytes: at most %d are read", l.path(name), info.Size(), limit)
+		return nil, fmt.Errorf("%s has %d bytes: at most %d are read", name, info.Size(), limit)
 	}
-	return io.ReadAll(io.NewSectionReader(f, 0, info.Size()))
+	return vfs.ReadFile(l.fs, name)
 }
 
 func (l *local) write(_ context.Context, folder string, files ...content) error {

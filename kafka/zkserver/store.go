@@ -145,7 +145,7 @@ func (s *store) newestSnapshot() (st *state, damaged int64, err error) {
 		return nil, 0, err
 	}
 	for _, file := range slices.Backward(files) {
-		b, err := s.readFile(file.name)
+		b, err := vfs.ReadFile(s.fs, file.name)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -160,23 +160,6 @@ func (s *store) newestSnapshot() (st *state, damaged int64, err error) {
 		damaged = max(damaged, file.zxid)
 	}
 	return newState(), damaged, nil
-}
-
-func (s *store) readFile(name string) (_ []byte, err error) {
-	f, err := s.fs.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, info.Size())
-	if n, err := f.ReadAt(b, 0); err != nil && (err != io.EOF || n < len(b)) {
-		return nil, err
-	}
-	return b, nil
 }
 
 // replay applies what a log file holds behind base. The last file may have a
