@@ -1,5 +1,5 @@
-// Package kafkatest runs brokers in the process of a test. Only tests import
-// it.
+// Package kafkatest runs brokers in the process of a test, and a test's program once more
+// in a process of its own. Only tests import it.
 package kafkatest
 
 import (

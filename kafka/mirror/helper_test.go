@@ -25,7 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	runAsWorker()
+	kafkatest.RunAsWorker(workerVariable, "mirror", workerConfig.run)
 	goleak.VerifyTestMain(zktest.Runner{M: m})
 }
 

@@ -2,13 +2,10 @@ package mirror_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
-	"os/signal"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -16,11 +13,12 @@ import (
 	"time"
 
 	"kafkalab/kafka/coord"
+	"kafkalab/kafka/kafkatest"
 	"kafkalab/kafka/mirror"
 )
 
 // workerVariable names the environment variable that makes the test's program a mirror.
-// Its value is a workerConfig as JSON.
+// Its value is a workerConfig.
 const workerVariable = "KAFKALAB_MIRROR_WORKER"
 
 // workerConfig is what a mirror in a process of its own is told.
@@ -37,26 +35,7 @@ type workerConfig struct {
 	DieAfter int64
 }
 
-// runAsWorker turns the process into a mirror, if its environment says so, and ends it.
-func runAsWorker() {
-	text, ok := os.LookupEnv(workerVariable)
-	if !ok {
-		return
-	}
-	var c workerConfig
-	err := json.Unmarshal([]byte(text), &c)
-	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-		err = c.run(ctx)
-		stop()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "mirror:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
+// run is a mirror until ctx ends.
 func (c workerConfig) run(ctx context.Context) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	zk := func(servers string) coord.Config {
@@ -124,19 +103,12 @@ func (l *tail) String() string {
 
 func startWorker(t testing.TB, c workerConfig) *worker {
 	t.Helper()
-	b, err := json.Marshal(c)
+	cmd, err := kafkatest.WorkerCommand(workerVariable, c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &worker{t: t, cmd: exec.Command(self), log: &tail{}, ended: make(chan struct{})}
-	w.cmd.Env = append(os.Environ(), workerVariable+"="+string(b))
+	w := &worker{t: t, cmd: cmd, log: &tail{}, ended: make(chan struct{})}
 	w.cmd.Stdout, w.cmd.Stderr = w.log, w.log
-	// With the test's program ends what it has started.
-	w.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := w.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ var allowed = []struct {
 	{"kafka/kafkatest/torture", []string{"kafka/client", "kafka/wire", "kafka/message"}},
 	{"kafka/kafkatest/zktest", []string{"kafka/zkserver"}},
 	// A consumer and a producer as an application has them.
-	{"kafka/kafkatest/chaos", []string{"kafka/consumer", "kafka/producer", "kafka/client", "kafka/registry", "kafka/coord", "kafka/kafkatest/torture", "kafka/kafkatest/zktest"}},
+	{"kafka/kafkatest/chaos", []string{"kafka/consumer", "kafka/producer", "kafka/client", "kafka/registry", "kafka/coord", "kafka/kafkatest", "kafka/kafkatest/torture", "kafka/kafkatest/zktest"}},
 	// Tests alone.
 	{"kafka/kafkatest/disktest", nil},
 	{"kafka/hadooptest", nil},

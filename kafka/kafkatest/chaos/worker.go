@@ -2,24 +2,22 @@ package chaos
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	"kafkalab/kafka/consumer"
 	"kafkalab/kafka/coord"
+	"kafkalab/kafka/kafkatest"
 	"kafkalab/kafka/registry"
 )
 
 // workerVariable names the environment variable that makes the test's program one
-// consumer. Its value is a WorkerConfig as JSON.
+// consumer. Its value is a WorkerConfig.
 const workerVariable = "KAFKALAB_CHAOS_WORKER"
 
 // WorkerConfig is what a consumer in a process of its own is told.
@@ -38,32 +36,9 @@ type WorkerConfig struct {
 	ByHand bool
 }
 
-// environment is how a process is told to be this consumer.
-func (c WorkerConfig) environment() (string, error) {
-	b, err := json.Marshal(c)
-	return workerVariable + "=" + string(b), err
-}
-
 // RunAsWorker turns the process into a consumer, if its environment says so, and
 // ends it. A test program calls it before anything else.
-func RunAsWorker() {
-	text, ok := os.LookupEnv(workerVariable)
-	if !ok {
-		return
-	}
-	var c WorkerConfig
-	err := json.Unmarshal([]byte(text), &c)
-	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-		err = c.run(ctx)
-		stop()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "consumer:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
+func RunAsWorker() { kafkatest.RunAsWorker(workerVariable, "consumer", WorkerConfig.run) }
 
 // worker is a consumer at work.
 type worker struct {

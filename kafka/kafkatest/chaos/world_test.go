@@ -6,19 +6,18 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"kafkalab/kafka/client"
 	"kafkalab/kafka/coord"
+	"kafkalab/kafka/kafkatest"
 	"kafkalab/kafka/kafkatest/torture"
 	"kafkalab/kafka/kafkatest/zktest"
 	"kafkalab/kafka/producer"
@@ -162,20 +161,12 @@ func (w *world) join() {
 		Journal: filepath.Join(w.dir, name+".journal"), Seed: w.rng.Uint64(),
 		SessionTimeout: sessionTime, AutoCommit: commitTime, Backoff: backoffTime, ByHand: w.rng.IntN(3) == 0,
 	}
-	variable, err := cfg.environment()
+	cmd, err := kafkatest.WorkerCommand(workerVariable, cfg)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	p := &process{name: name, id: registry.ConsumerID(group, name), journal: cfg.Journal, line: line, cmd: exec.Command(self), log: new(bytes.Buffer), ended: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), variable)
+	p := &process{name: name, id: registry.ConsumerID(group, name), journal: cfg.Journal, line: line, cmd: cmd, log: new(bytes.Buffer), ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
-	// With the test's program ends what it has started. That is when the thread
-	// ends that started it, but Go keeps its threads.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
 		w.t.Fatal(err)
 	}
