@@ -32,7 +32,8 @@ type loadedMessage struct {
 var loadedName = regexp.MustCompile(`^(\d{4}/\d\d/\d\d)/(\d+)-(\d+)-(\d+)-(\d+)\.gz$`)
 
 // loaded reads what was published, with a reader of the layout that shares no code with
-// what wrote it. The messages of a partition are in the order of their offsets.
+// what wrote it, nor with [etl.ReadFile]: what both had wrong in the same way would not
+// be seen. The messages of a partition are in the order of their offsets.
 func (w *world) loaded() map[log][]loadedMessage {
 	w.t.Helper()
 	folder := filepath.Join(w.t.TempDir(), topic)
