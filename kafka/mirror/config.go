@@ -52,7 +52,9 @@ type Config struct {
 	MaxFetchBytes int
 	// MaxBufferBytes is how much of what was read is kept, over all partitions, until it
 	// is flushed at the target. When it is reached nothing more is read, so it may be
-	// exceeded by one pull for each source. One partition keeps less than two pulls.
+	// exceeded by one pull for each source. One partition keeps less than two pulls; so
+	// partitions that the target does not take keep the others from being read when they
+	// are as many as there is room for pulls.
 	MaxBufferBytes int64
 
 	// CommitInterval is how often what is flushed is committed at least. Where much is,

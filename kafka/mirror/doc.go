@@ -29,7 +29,8 @@
 //     the next owner. Before each set a lane asks for the lease, so that one whose
 //     process was stopped for long sends nothing into the work of the next owner.
 //   - What cannot be delivered is tried for as long as it takes. Its partition is then
-//     not read further, and the others are; memory is bounded ([Config.MaxBufferBytes]).
+//     not read further, and the others are as long as there is memory, which is bounded
+//     ([Config.MaxBufferBytes]).
 //   - Where the source's retention has deleted what was not copied yet, there is a gap,
 //     which is logged and counted with topic, partition and offsets, and not passed over
 //     until all before it is flushed and committed.
