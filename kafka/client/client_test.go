@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kafkalab/kafka/client"
+	"kafkalab/kafka/kafkatest"
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/wire"
 )
@@ -24,7 +25,7 @@ func TestEveryCallSendsItsRequestAndReadsItsAnswer(t *testing.T) {
 	states := []wire.TopicState{{Topic: "t", Partition: 1, Watermark: 2, LogEnd: 3, Segments: 1, Bytes: 3}}
 	multi := append(response(0, set), response(wire.CodeWrongPartition, nil)...)
 	var got []wire.Type
-	addr := fake(t, func(nc net.Conn) {
+	addr := kafkatest.Peer(t, func(nc net.Conn) {
 		for {
 			typ, _, ok := readRequest(nc)
 			if !ok {
@@ -88,7 +89,7 @@ func TestEveryCallSendsItsRequestAndReadsItsAnswer(t *testing.T) {
 }
 
 func TestErrorCodeLeavesTheConnectionUsable(t *testing.T) {
-	addr := fake(t, answering(func(typ wire.Type, _ []byte) []byte {
+	addr := kafkatest.Peer(t, answering(func(typ wire.Type, _ []byte) []byte {
 		if typ == wire.TypeFetch {
 			return response(wire.CodeOffsetOutOfRange, nil)
 		}
@@ -107,7 +108,7 @@ func TestErrorCodeLeavesTheConnectionUsable(t *testing.T) {
 // TestTopicsOfWhichOneIsMissing: what is known of the others comes with the error.
 func TestTopicsOfWhichOneIsMissing(t *testing.T) {
 	there := []wire.TopicState{{Topic: "there", Partition: 1, LogEnd: 5}}
-	addr := fake(t, answering(func(wire.Type, []byte) []byte {
+	addr := kafkatest.Peer(t, answering(func(wire.Type, []byte) []byte {
 		return response(wire.CodeNoSuchTopic, wire.AppendTopicStates(nil, there))
 	}))
 	got, err := dial(t, addr, client.Config{}).Topics(testContext(t), "there", "missing")
@@ -117,7 +118,7 @@ func TestTopicsOfWhichOneIsMissing(t *testing.T) {
 }
 
 func TestArgumentsAreRefusedBeforeSending(t *testing.T) {
-	addr := fake(t, func(nc net.Conn) {
+	addr := kafkatest.Peer(t, func(nc net.Conn) {
 		if typ, _, ok := readRequest(nc); ok {
 			t.Errorf("a %v request was sent", typ)
 		}
@@ -156,7 +157,7 @@ func TestArgumentsAreRefusedBeforeSending(t *testing.T) {
 }
 
 func TestContextEndsACall(t *testing.T) {
-	addr := fake(t, func(nc net.Conn) {
+	addr := kafkatest.Peer(t, func(nc net.Conn) {
 		for {
 			if _, _, ok := readRequest(nc); !ok {
 				return
@@ -199,7 +200,7 @@ func TestContextEndsACall(t *testing.T) {
 		}
 	})
 	t.Run("a stalled write", func(t *testing.T) {
-		stalled := fake(t, func(nc net.Conn) { <-testContext(t).Done() })
+		stalled := kafkatest.Peer(t, func(nc net.Conn) { <-testContext(t).Done() })
 		c := dial(t, stalled, client.Config{})
 		ctx, cancel := context.WithTimeout(testContext(t), 50*time.Millisecond)
 		defer cancel()
@@ -215,7 +216,7 @@ func TestContextEndsACall(t *testing.T) {
 func TestReceiveGoesOnAfterItsContext(t *testing.T) {
 	set := bytes.Repeat([]byte("0123456789"), 1000)
 	step := make(chan int)
-	addr := fake(t, func(nc net.Conn) {
+	addr := kafkatest.Peer(t, func(nc net.Conn) {
 		if _, _, ok := readRequest(nc); !ok {
 			return
 		}
@@ -255,7 +256,7 @@ func TestReceiveGoesOnAfterItsContext(t *testing.T) {
 // A receiver may wait before anything was asked; the clock starts with the
 // question.
 func TestReceiveWaitsForAQuestion(t *testing.T) {
-	addr := fake(t, answering(func(wire.Type, []byte) []byte { return response(0, []byte{1}) }))
+	addr := kafkatest.Peer(t, answering(func(wire.Type, []byte) []byte { return response(0, []byte{1}) }))
 	c := dial(t, addr, client.Config{RequestTimeout: 2 * time.Second})
 	type result struct {
 		payload []byte

@@ -6,52 +6,12 @@ import (
 	"errors"
 	"io"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
 	"kafkalab/kafka/client"
 	"kafkalab/kafka/wire"
 )
-
-// fake is a peer whose every connection is served by one function.
-func fake(t *testing.T, serve func(net.Conn)) (addr string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var (
-		wg    sync.WaitGroup
-		mu    sync.Mutex
-		conns []net.Conn
-	)
-	wg.Go(func() {
-		for {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			conns = append(conns, nc)
-			mu.Unlock()
-			wg.Go(func() {
-				defer nc.Close()
-				serve(nc)
-			})
-		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		mu.Lock()
-		for _, nc := range conns {
-			nc.Close()
-		}
-		mu.Unlock()
-		wg.Wait()
-	})
-	return l.Addr().String()
-}
 
 // readRequest reads one frame; it returns false at the end of the connection.
 func readRequest(nc net.Conn) (wire.Type, []byte, bool) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kafkalab/kafka/client"
+	"kafkalab/kafka/kafkatest"
 	"kafkalab/kafka/wire"
 )
 
@@ -71,7 +72,7 @@ func TestB06PeerThatIsNoBroker(t *testing.T) {
 	for answer, b := range answers {
 		for call, do := range calls {
 			for _, closes := range []bool{false, true} {
-				addr := fake(t, func(nc net.Conn) {
+				addr := kafkatest.Peer(t, func(nc net.Conn) {
 					if _, _, ok := readRequest(nc); !ok {
 						return
 					}
@@ -101,7 +102,7 @@ func TestB06PeerThatIsNoBroker(t *testing.T) {
 }
 
 func TestUnaskedBytesAreNotFromABroker(t *testing.T) {
-	addr := fake(t, func(nc net.Conn) { _, _ = nc.Write([]byte("220 mail ready")) })
+	addr := kafkatest.Peer(t, func(nc net.Conn) { _, _ = nc.Write([]byte("220 mail ready")) })
 	c := dial(t, addr, client.Config{})
 	if _, _, err := c.Receive(testContext(t), nil); err == nil || !strings.Contains(err.Error(), "not a broker") {
 		t.Errorf("error %v", err)

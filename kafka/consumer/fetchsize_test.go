@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"kafkalab/kafka/consumer"
+	"kafkalab/kafka/kafkatest"
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/wire"
 )
@@ -243,28 +244,7 @@ func heldMemory() int64 {
 // fetch at any offset is answered with what stands at the offset modulo the log's
 // length, up to the end of the log.
 func lean(t testing.TB, log []byte) (addr string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() {
-				defer nc.Close()
-				leanConn(nc, log)
-			})
-		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		wg.Wait()
-	})
-	return l.Addr().String()
+	return kafkatest.Peer(t, func(nc net.Conn) { leanConn(nc, log) })
 }
 
 func leanConn(nc net.Conn, log []byte) {

@@ -1,7 +1,6 @@
 package kafkatest
 
 import (
-	"errors"
 	"io"
 	"net"
 	"sync"
@@ -23,50 +22,25 @@ const (
 // It ends with the test.
 func NoisyLine(t testing.TB, broker string, way Direction, mark string) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	ended := make(chan struct{})
 	carry := func(to, from net.Conn, mark string) {
 		// Either end may hang up at any time, as a connection may break.
 		_, _ = io.Copy(&damager{to: to, mark: mark}, from)
 		to.Close()
 		from.Close()
 	}
-	wg.Go(func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				if !errors.Is(err, net.ErrClosed) {
-					t.Errorf("noisy line: %v", err)
-				}
-				return
-			}
-			server, err := net.Dial("tcp", broker)
-			if err != nil {
-				t.Errorf("noisy line: %v", err)
-				client.Close()
-				continue
-			}
-			marks := [2]string{}
-			marks[way] = mark
-			wg.Go(func() { carry(server, client, marks[ToBroker]) })
-			wg.Go(func() { carry(client, server, marks[ToClient]) })
-			wg.Go(func() {
-				<-ended
-				client.Close()
-				server.Close()
-			})
+	return Peer(t, func(client net.Conn) {
+		server, err := net.Dial("tcp", broker)
+		if err != nil {
+			t.Errorf("noisy line: %v", err)
+			return
 		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		close(ended)
+		marks := [2]string{}
+		marks[way] = mark
+		var wg sync.WaitGroup
+		wg.Go(func() { carry(server, client, marks[ToBroker]) })
+		carry(client, server, marks[ToClient])
 		wg.Wait()
 	})
-	return l.Addr().String()
 }
 
 // damager passes bytes on and damages the last one of each mark, which may come

@@ -4,9 +4,9 @@ import (
 	"context"
 	"io"
 	"net"
-	"sync"
 	"testing"
 
+	"kafkalab/kafka/kafkatest"
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/producer"
 	"kafkalab/kafka/wire"
@@ -14,28 +14,9 @@ import (
 
 // drain accepts connections and throws away what they send.
 func drain(t testing.TB) (addr string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() {
-				defer nc.Close()
-				_, _ = io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{nc}, make([]byte, 1<<20))
-			})
-		}
+	return kafkatest.Peer(t, func(nc net.Conn) {
+		_, _ = io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{nc}, make([]byte, 1<<20))
 	})
-	t.Cleanup(func() {
-		l.Close()
-		wg.Wait()
-	})
-	return l.Addr().String()
 }
 
 // sendCosts runs f on a producer whose connection swallows everything.

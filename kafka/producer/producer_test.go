@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kafkalab/kafka/kafkatest"
 	"kafkalab/kafka/kafkatest/zktest"
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/producer"
@@ -594,30 +595,16 @@ func TestFailover(t *testing.T) {
 // TestB06PeerThatIsNoBroker: also a producer that awaits no answers notices that
 // its peer is no broker (fault B06).
 func TestB06PeerThatIsNoBroker(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			buf := make([]byte, 100)
-			nc.Read(buf)
-			nc.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
-			nc.Read(buf)
-			nc.Close()
-		}
+	addr := kafkatest.Peer(t, func(nc net.Conn) {
+		buf := make([]byte, 100)
+		nc.Read(buf)
+		nc.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+		nc.Read(buf)
 	})
-	defer wg.Wait()
-	defer l.Close()
-	p := newProducer(t, producer.Config{Brokers: []string{l.Addr().String()}})
+	p := newProducer(t, producer.Config{Brokers: []string{addr}})
 	mustSend(t, p, "t", 0, []byte("x"))
-	err = p.Flush(testContext(t))
-	if err == nil || !strings.Contains(err.Error(), "not a broker") || !strings.Contains(err.Error(), l.Addr().String()) {
+	err := p.Flush(testContext(t))
+	if err == nil || !strings.Contains(err.Error(), "not a broker") || !strings.Contains(err.Error(), addr) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -5,33 +5,18 @@ import (
 	"io"
 	"net"
 	"os"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"kafkalab/kafka/kafkatest"
 )
 
 // echo is a server that sends back what it gets, and ends when its client does.
 func echo(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() {
-				defer c.Close()
-				_, _ = io.Copy(c, c) // a test breaks it
-			})
-		}
+	return kafkatest.Peer(t, func(c net.Conn) {
+		_, _ = io.Copy(c, c) // a test breaks it
 	})
-	t.Cleanup(func() { l.Close(); wg.Wait() })
-	return l.Addr().String()
 }
 
 func echoProxy(t *testing.T) *Proxy {
