@@ -37,6 +37,7 @@ func (f *feed) Settle(ctx context.Context) bool { return f.settle(ctx) }
 func (f *feed) Stop(ctx context.Context) error  { return f.stop(ctx) }
 func (f *feed) SeekTo(offset int64)             { f.seek(offset) }
 func (f *feed) Move(addr string)                { f.move(addr) }
+func (f *feed) SetPaused(paused bool)           { f.setPaused(paused) }
 
 // Waiting reports whether the feed has something for its stream.
 func (f *feed) Waiting() bool {

@@ -229,17 +229,23 @@ func (g *Group) Seek(topic string, p registry.Partition, offset int64) error {
 	if offset < 0 {
 		return fmt.Errorf("group %s: seek %v to offset %d: give one from 0 on", g.cfg.Group, tp, offset)
 	}
+	f, err := g.feedToChange("seek", tp)
+	if err == nil {
+		f.seek(offset)
+	}
+	return err
+}
+
+// feedToChange returns the feed of a partition, of which the application wants what is
+// named. The error is [registry.ErrNotOwner] where this consumer does not own
+// the partition, is giving it up, or does not read it yet.
+func (g *Group) feedToChange(what string, tp TopicPartition) (*feed, error) {
 	g.mu.Lock()
-	var f *feed
-	if o := g.owned[tp]; o != nil && !o.leaving {
-		f = o.feed
+	defer g.mu.Unlock()
+	if o := g.owned[tp]; o != nil && !o.leaving && o.feed != nil {
+		return o.feed, nil
 	}
-	g.mu.Unlock()
-	if f == nil {
-		return fmt.Errorf("group %s: seek %v: %w", g.cfg.Group, tp, registry.ErrNotOwner)
-	}
-	f.seek(offset)
-	return nil
+	return nil, fmt.Errorf("group %s: %s %v: %w", g.cfg.Group, what, tp, registry.ErrNotOwner)
 }
 
 // Settled waits until a rebalance has succeeded since the last change that this

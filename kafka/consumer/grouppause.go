@@ -1,16 +1,13 @@
 package consumer
 
-import (
-	"fmt"
-
-	"kafkalab/kafka/registry"
-)
+import "kafkalab/kafka/registry"
 
 // Pause keeps a partition that this consumer owns from being handed out: from its
 // return on no stream gives messages or an error of it, until [Group.Resume]. What
 // the application has in hand stays there; the partition is owned as before, and at
 // most one pull of it waits in memory. It is for an application that passes messages
-// on and cannot get rid of those of one partition: its others go on meanwhile.
+// on and cannot get rid of those of one partition: its others go on meanwhile, but for
+// messages larger than a pull may be while the one that waits is such a message too.
 //
 // A pause ends with the ownership. The error is [registry.ErrNotOwner] where the
 // partition is not owned, or not read yet.
@@ -24,18 +21,11 @@ func (g *Group) Resume(topic string, p registry.Partition) error {
 }
 
 func (g *Group) setPaused(topic string, p registry.Partition, paused bool) error {
-	tp := TopicPartition{Topic: topic, Partition: p}
-	g.mu.Lock()
-	var f *feed
-	if o := g.owned[tp]; o != nil && !o.leaving {
-		f = o.feed
+	f, err := g.feedToChange("pause or resume", TopicPartition{Topic: topic, Partition: p})
+	if err == nil {
+		f.setPaused(paused)
 	}
-	g.mu.Unlock()
-	if f == nil {
-		return fmt.Errorf("group %s: pause or resume %v: %w", g.cfg.Group, tp, registry.ErrNotOwner)
-	}
-	f.setPaused(paused)
-	return nil
+	return err
 }
 
 // Holds reports whether this consumer holds the lease on a partition at this moment:

@@ -76,6 +76,39 @@ func TestPause(t *testing.T) {
 	}
 }
 
+// TestPauseWithinCompressedMessages: a partition that is paused in the middle of a
+// compressed message goes on there, whatever others have decompressed meanwhile.
+func TestPauseWithinCompressedMessages(t *testing.T) {
+	log, want := mixedLog(t)
+	f := newFake(t, func(f *fakeBroker) { f.log = log })
+	other := newFake(t, nil)
+	for n := range want {
+		s := consumer.NewGroupStream()
+		r := &reading{want: want, end: int64(len(log))}
+		r.feed = startFeed(t, s, f.addr, 0, nil)
+		for range n {
+			m := next(t, s)
+			r.got(t, m.Payload, m.Offset, m.NextOffset)
+		}
+		r.feed.SetPaused(true)
+		from := int64(len(other.log))
+		o := startFeed(t, s, other.addr, 1, func(c *consumer.FeedConfig) { c.Start = from })
+		other.append(compressed(t, encode(1000, 10, numbered), message.CodecGzip))
+		for i := range 10 {
+			if m := next(t, s); m.Broker != 1 || string(m.Payload) != string(numbered(1000+i)) {
+				t.Fatalf("while it is paused: %q of partition %d", m.Payload, m.Broker)
+			}
+		}
+		stopFeed(t, o)
+		r.feed.SetPaused(false)
+		for r.next < len(want) {
+			m := next(t, s)
+			r.got(t, m.Payload, m.Offset, m.NextOffset)
+		}
+		stopFeed(t, r.feed)
+	}
+}
+
 // TestHoldsEndsWithTheLease: a member that is cut off from ZooKeeper knows by its own
 // clock when it may not act for a partition any more.
 func TestHoldsEndsWithTheLease(t *testing.T) {

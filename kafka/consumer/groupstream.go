@@ -199,12 +199,16 @@ func (s *GroupStream) mayHandOut(f *feed) bool {
 	if f.cfg.lease() {
 		return true
 	}
-	s.current, s.held = nil, append(s.held, f)
-	s.inflated = nil // the feed may stand in the middle of it
+	s.putDown()
+	s.held = append(s.held, f)
 	s.cfg.logger.Warn("no lease on a partition, nothing of it is handed out", "stream", s.cfg.thread,
 		"topic", f.cfg.partition.Topic, "broker", f.cfg.broker, "partition", f.cfg.partition.Partition)
 	return false
 }
+
+// putDown leaves the current feed where it is, to go on from there later. That may be
+// in the middle of what it has decompressed, so nobody else may have that memory.
+func (s *GroupStream) putDown() { s.current, s.inflated = nil, nil }
 
 // choose makes a feed with messages the current one, or returns an error of one;
 // it waits until there is any. The lock is held, but while it waits.
@@ -292,7 +296,7 @@ func (s *GroupStream) drop(f *feed) {
 // held.
 func (s *GroupStream) setAside(f *feed) {
 	if s.current == f {
-		s.current = nil
+		s.putDown()
 	}
 	its := func(g *feed) bool { return g == f }
 	s.ready, f.queued = slices.DeleteFunc(s.ready, its), false
