@@ -112,10 +112,7 @@ func (s *Stream) request(ctx context.Context) error {
 	if s.atEnd {
 		limit = 1
 	}
-	need := min(s.need, s.cfg.MaxFetchBytes)
-	if s.mustBeAdmitted() {
-		need = 0
-	}
+	need := s.needed()
 	for ; ahead < limit; ahead++ {
 		a := ask{offset: s.next, maxBytes: s.fetch.now, wait: s.atEnd && !s.noWait, at: time.Now()}
 		// A message that is larger than a pull comes with one that is larger.

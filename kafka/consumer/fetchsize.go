@@ -93,7 +93,7 @@ func (s *Stream) askShare(want int) {
 // follow it. It gives a buffer back that is much larger than that, be it because less
 // is asked for or because a large message was in it.
 func (s *Stream) keepRoom() {
-	if cap(s.buf) > 2*max(s.fetch.now, s.need, MinAdaptedFetchBytes) {
+	if cap(s.buf) > 2*max(s.fetch.now, s.needed(), MinAdaptedFetchBytes) {
 		s.buf = nil
 	}
 	s.buf = append(s.buf[:0], s.tail...)
@@ -104,6 +104,15 @@ func (s *Stream) keepRoom() {
 // as a whole before admit has let it in.
 func (s *Stream) mustBeAdmitted() bool {
 	return s.cfg.adaptive && s.cfg.large != nil && !s.lent && s.need > s.fetch.now
+}
+
+// needed returns how much the message that comes next may be asked for with, be it more
+// than a fetch is: nothing before it is let in.
+func (s *Stream) needed() int {
+	if s.mustBeAdmitted() {
+		return 0
+	}
+	return min(s.need, s.cfg.MaxFetchBytes)
 }
 
 // admit sees to it that there is memory for the message that comes next. Where
