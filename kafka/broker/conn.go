@@ -253,21 +253,35 @@ func (e *refusedError) Unwrap() error { return e.err }
 // requestTypes is one more than the largest request type.
 const requestTypes = int(wire.TypeDeleteTopic) + 1
 
-func known(t wire.Type) bool { return t >= 0 && int(t) < requestTypes && handlers[t] != nil }
+func known(t wire.Type) bool { return handler(t) != nil }
 
-// handlers has, by its type, the method that handles a request's body, which
-// begins at position pos of the read buffer.
-var handlers = [requestTypes]func(c *conn, body []byte, pos int) error{
-	wire.TypeProduce:      (*conn).produce,
-	wire.TypeFetch:        (*conn).fetch,
-	wire.TypeMultiFetch:   (*conn).multiFetch,
-	wire.TypeMultiProduce: (*conn).multiProduce,
-	wire.TypeOffsets:      (*conn).offsets,
-	wire.TypeAckedProduce: (*conn).ackedProduce,
-	wire.TypeWaitFetch:    (*conn).waitFetch,
-	wire.TypeTopics:       (*conn).topics,
-	wire.TypeCreateTopic:  (*conn).createTopic,
-	wire.TypeDeleteTopic:  (*conn).deleteTopic,
+// handler returns the method that handles the body of a request of a type, which
+// begins at position pos of the read buffer; nil if the type is not known. A
+// variable could not name methods that look at the requests behind their own.
+func handler(t wire.Type) func(c *conn, body []byte, pos int) error {
+	switch t {
+	case wire.TypeProduce:
+		return (*conn).produce
+	case wire.TypeFetch:
+		return (*conn).fetch
+	case wire.TypeMultiFetch:
+		return (*conn).multiFetch
+	case wire.TypeMultiProduce:
+		return (*conn).multiProduce
+	case wire.TypeOffsets:
+		return (*conn).offsets
+	case wire.TypeAckedProduce:
+		return (*conn).ackedProduce
+	case wire.TypeWaitFetch:
+		return (*conn).waitFetch
+	case wire.TypeTopics:
+		return (*conn).topics
+	case wire.TypeCreateTopic:
+		return (*conn).createTopic
+	case wire.TypeDeleteTopic:
+		return (*conn).deleteTopic
+	}
+	return nil
 }
 
 func (c *conn) handle(t wire.Type, body []byte, pos int) error {
@@ -284,7 +298,7 @@ func (c *conn) handle(t wire.Type, body []byte, pos int) error {
 			return err
 		}
 	}
-	return handlers[t](c, body, pos)
+	return handler(t)(c, body, pos)
 }
 
 // answer gathers an answer. Answers that are pending must have been finished.

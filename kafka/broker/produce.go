@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
 
 	"kafkalab/kafka/message"
@@ -153,7 +155,7 @@ func (c *conn) joinGroup(p *wire.Produce) error {
 func (c *conn) addSet(p *wire.Produce, pos int) (start int, err error) {
 	g := &c.group
 	if g.log == nil {
-		log, err := c.srv.ensure(p.Topic, p.Partition)
+		log, err := c.ensure(p.Topic, p.Partition)
 		if err != nil && !errors.Is(err, storage.ErrTopicName) && !errors.Is(err, storage.ErrWrongPartition) {
 			c.storageFailed("make partition", p.Topic, p.Partition, err)
 			return 0, fmt.Errorf("%w: %w", errNoLog, err)
@@ -303,11 +305,61 @@ func appendCode(err error) wire.Code {
 }
 
 // ensure returns the log of a partition, which it makes when it is not there.
-func (s *Server) ensure(topic []byte, partition int32) (*storage.Log, error) {
-	if log := s.logs.Lookup(topic, partition); log != nil {
+func (c *conn) ensure(topic []byte, partition int32) (*storage.Log, error) {
+	if log := c.srv.logs.Lookup(topic, partition); log != nil {
 		return log, nil
 	}
-	return s.make(topic, partition)
+	log, err := c.srv.make(topic, partition)
+	if err == nil {
+		c.makeAhead()
+	}
+	return log, err
+}
+
+// mostAhead is how many partitions a connection makes at once.
+const mostAhead = 64
+
+// makeAhead makes the partitions that the produce requests behind the one in hand
+// are for, as far as they are in the buffer: all together, as the disk takes little
+// longer for many than for one. A producer that begins to spread over a thousand
+// partitions would wait for it a thousand times. What fails here the request itself
+// meets again.
+func (c *conn) makeAhead() {
+	var missing []wire.Produce
+	ahead := c.in // a copy, as the requests are still to be taken
+	for len(missing) < mostAhead {
+		t, body, _, err := ahead.next()
+		if err != nil || body == nil {
+			break
+		}
+		p, ok := produced(t, body)
+		if !ok {
+			break // it may delete a topic, say
+		}
+		same := func(m wire.Produce) bool { return m.Partition == p.Partition && bytes.Equal(m.Topic, p.Topic) }
+		if p.Partition != anyPartition && c.srv.logs.Lookup(p.Topic, p.Partition) == nil && !slices.ContainsFunc(missing, same) {
+			missing = append(missing, p)
+		}
+	}
+	var made sync.WaitGroup
+	for _, p := range missing {
+		made.Go(func() { _, _ = c.srv.make(p.Topic, p.Partition) })
+	}
+	made.Wait()
+}
+
+// produced returns what a request is to append, if it is one that appends to one
+// partition.
+func produced(t wire.Type, body []byte) (wire.Produce, bool) {
+	switch t {
+	case wire.TypeProduce:
+		p, err := wire.ParseProduce(body)
+		return p, err == nil
+	case wire.TypeAckedProduce:
+		p, err := wire.ParseAckedProduce(body)
+		return p.Produce, err == nil
+	}
+	return wire.Produce{}, false
 }
 
 // make makes the log of a partition, unless somebody has.
