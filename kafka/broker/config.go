@@ -72,8 +72,8 @@ type Config struct {
 
 	// Version is what /config says that this program is; empty is not known.
 	Version string
-	// MetricsListen is the address of the HTTP server for /metrics, /healthz and
-	// /config; empty is none. It answers from the begin of [Start] to the end
+	// MetricsListen is the address of the HTTP server for /metrics, /healthz, /config
+	// and, for programs on this machine, /debug/pprof/; empty is none. It answers from the begin of [Start] to the end
 	// of [Server.Close], so that it tells what either of them waits for.
 	MetricsListen string
 	// Logger gets what the operator should know; nil discards it.

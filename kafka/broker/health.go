@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -216,7 +217,7 @@ func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// webServer serves /metrics, /healthz and /config.
+// webServer serves /metrics, /healthz, /config and, to this machine, profiles.
 type webServer struct {
 	http     http.Server
 	listener net.Listener
@@ -238,8 +239,8 @@ func (s *Server) startWeb(ctx context.Context) error {
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /config", s.config)
 	// Where the processor time goes, while it goes: no profile is taken unasked.
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/", fromHere(pprof.Index))
+	mux.HandleFunc("GET /debug/pprof/profile", fromHere(pprof.Profile))
 	s.web = &webServer{listener: l, ended: make(chan struct{}), http: http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 5 * time.Second,
@@ -256,6 +257,30 @@ func (s *Server) startWeb(ctx context.Context) error {
 		}
 	}()
 	return nil
+}
+
+// fromHere answers programs of this machine alone. Metrics are often open to a whole
+// network, and are cheap; profiles take time from the broker and tell of its insides.
+func fromHere(handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !ofThisMachine(r) {
+			http.Error(w, "profiles are for programs on the broker's own machine: ask from there", http.StatusForbidden)
+			return
+		}
+		handle(w, r)
+	}
+}
+
+// ofThisMachine reports whether a request comes over the loopback, or from the
+// address that it was sent to.
+func ofThisMachine(r *http.Request) bool {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return false
+	}
+	from := peer.Addr().Unmap()
+	own, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return from.IsLoopback() || own != nil && from == own.AddrPort().Addr().Unmap()
 }
 
 // closeWeb ends the web server; scrapes under way get a second. It comes after

@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -579,5 +581,37 @@ func TestCountersOfATopicHalfDeleted(t *testing.T) {
 	files.SetHook(nil)
 	if got := valueOf(gather(t, s)["kafka_broker_messages_in_total"].GetMetric(), "a"); got != -1 {
 		t.Errorf("%v messages of a topic that is gone", got)
+	}
+}
+
+// TestProfilesAreForThisMachine: whoever asks from elsewhere gets none, wherever the
+// metrics server listens.
+func TestProfilesAreForThisMachine(t *testing.T) {
+	given := fromHere(func(http.ResponseWriter, *http.Request) {})
+	for _, row := range []struct {
+		from, own string
+		status    int
+	}{
+		{"127.0.0.1:4000", "127.0.0.1:9100", 200},
+		{"127.0.0.2:4000", "127.0.0.1:9100", 200},
+		{"[::1]:4000", "[::1]:9100", 200},
+		{"[::ffff:127.0.0.1]:4000", "[::ffff:127.0.0.1]:9100", 200},
+		{"10.1.2.3:4000", "10.1.2.3:9100", 200},
+		{"10.1.2.3:4000", "[::ffff:10.1.2.3]:9100", 200},
+		{"10.1.2.4:4000", "10.1.2.3:9100", 403},
+		{"[fe80::2%eth0]:4000", "[fe80::1%eth0]:9100", 403},
+		{"10.1.2.3:4000", "", 403},
+		{"", "10.1.2.3:9100", 403},
+	} {
+		r := httptest.NewRequest("GET", "/debug/pprof/heap", nil)
+		r.RemoteAddr = row.from
+		if row.own != "" {
+			own := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(row.own))
+			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, own))
+		}
+		w := httptest.NewRecorder()
+		if given(w, r); w.Code != row.status {
+			t.Errorf("from %q, asked at %q: status %d, want %d", row.from, row.own, w.Code, row.status)
+		}
 	}
 }

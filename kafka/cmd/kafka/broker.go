@@ -100,7 +100,7 @@ func brokerFlags(std stdio, cfg *broker.Config) (fs *flagSet, apply func()) {
 	storageSizes := storageFlags(fs, cfg)
 	limitSizes := limitFlags(fs, cfg)
 	fs.BoolVar(&cfg.Sendfile, "sendfile", cfg.Sendfile, "send fetched bytes from file to socket inside the kernel; false copies them through the process")
-	fs.StringVar(&cfg.MetricsListen, "metrics-listen", cfg.MetricsListen, "address of an HTTP server for /metrics (Prometheus), /healthz, /config, which shows the settings in force as JSON, and /debug/pprof/ (profiles of Go); none by default")
+	fs.StringVar(&cfg.MetricsListen, "metrics-listen", cfg.MetricsListen, "address of an HTTP server for /metrics (Prometheus), /healthz, /config, which shows the settings in force as JSON, and, to programs on this machine alone, /debug/pprof/ (profiles of Go); none by default")
 	zooKeeperFlags(fs, cfg)
 	var topics topicFlags
 	topics.add(fs)

@@ -166,7 +166,7 @@ func perfFlagSet(std stdio, o *perfOptions, v *perfValues) *flagSet {
 	fs.StringVar(&v.offset, "offset", "earliest", "consume, with --broker-list: where to begin: earliest (or smallest), latest (or largest), or the offset of a message")
 	fs.BoolVar(&o.follow, "follow", false, "consume: wait for more at the end of the log, until --messages, --idle-timeout or an interrupt")
 	fs.DurationVar(&o.idleTimeout, "idle-timeout", 10*time.Second, "consume: with --follow, end when no message came for so long; 0: never")
-	fs.StringVar(&v.profile, "cpu-profile", "", "write a profile of where this process's time goes to a file, for \"go tool pprof\"; the broker's is at its --metrics-listen address, /debug/pprof/profile")
+	fs.StringVar(&v.profile, "cpu-profile", "", "write a profile of where this process's time goes to a file, for \"go tool pprof\"; the broker's is at its --metrics-listen address, for programs on its own machine: /debug/pprof/profile?seconds=5")
 	v.fetchSize = fs.sizeFlag("fetch-size", 0, "consume: "+fetchSizeUsage)
 	return fs
 }
