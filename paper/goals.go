@@ -209,12 +209,16 @@ func (g *Goals) judge(goal Goal, r *resultfile.Result) JudgedGoal {
 // decide holds the median against the goal.
 func (g *Goals) decide(goal Goal, f Finding) (Verdict, string) {
 	least := cmp.Or(goal.LeastMessages, g.LeastMessages)
-	n := asked(Check{Statistic: Median, Scenario: goal.Scenario, System: goal.System}, f.Run)
+	n, moved := goal.messages(f.Run)
 	switch {
 	case f.Run.Run.Testbed.Kind == "local":
 		return Undecided, "both halves ran on one machine without a link of their own"
 	case n < least:
 		return Undecided, fmt.Sprintf("%s messages were asked for in an attempt, and %s are wanted", plots.Whole(n), plots.Whole(least))
+	case moved < least:
+		return Undecided, fmt.Sprintf("an attempt moved %s messages, and %s are wanted", plots.Whole(moved), plots.Whole(least))
+	case goal.heldByLink(f.Run):
+		return Undecided, "the testbed's own link held it, and that could not be freed of its rate"
 	case f.Repetitions < g.LeastRepetitions:
 		return Undecided, fmt.Sprintf("valid repetitions: %d, and %d are wanted", f.Repetitions, g.LeastRepetitions)
 	}
@@ -235,6 +239,39 @@ func (g *Goals) decide(goal Goal, f Finding) (Verdict, string) {
 		}
 	}
 	return verdict, why
+}
+
+// fullLink is the share of a link's goodput from which on the link is what holds a
+// system.
+const fullLink = 0.9
+
+// heldByLink reports whether what was to be measured on a link without a rate has met
+// that of a link which kept its own: there all that fills it is equally fast.
+func (g Goal) heldByLink(r *resultfile.Result) bool {
+	held := func(scenario, system string) bool {
+		for _, s := range r.Run.Scenarios {
+			if s.Name == scenario && s.Link == resultfile.LinkAsItIs {
+				share := plots.Summarise(plots.Values(r, scenario, system, plots.LinkShare))
+				return share.N > 0 && share.Median > fullLink
+			}
+		}
+		return false
+	}
+	return held(g.Scenario, g.System) || g.Against != "" && held(g.AgainstScenario, g.Against)
+}
+
+// messages is how many messages a run asked for in an attempt, and how many its
+// smallest attempt moved: the fewest of the system and of what it is held against.
+func (g Goal) messages(r *resultfile.Result) (wanted, moved int64) {
+	of := func(scenario, system string, q plots.Quantity) (wanted, moved int64) {
+		return asked(Check{Statistic: Median, Scenario: scenario, System: system}, r), plots.FewestMessages(r, scenario, system, q)
+	}
+	wanted, moved = of(g.Scenario, g.System, g.Quantity)
+	if g.Against != "" {
+		w, m := of(g.AgainstScenario, g.Against, g.AgainstQuantity)
+		wanted, moved = min(wanted, w), min(moved, m)
+	}
+	return wanted, moved
 }
 
 // show writes a number of the goal: a ratio, or with the quantity's unit.

@@ -150,6 +150,54 @@ func TestGoalsOfTrials(t *testing.T) {
 	}
 }
 
+// What it is held against must be as large as the system's own attempts, and a cap
+// that has cut one of either leaves nothing to be said.
+func TestGoalsOfSmallAttempts(t *testing.T) {
+	g := loadGoals(t)
+	rates := func(limit, kafka float64) map[string]float64 {
+		return map[string]float64{"limit": limit, "kafka-50": kafka, "kafka-both": 1_000_000}
+	}
+	smallLimit := goalRun(t, "limit", 6, 6_000_000, "netns", rates(4_000_000, 2_800_000))
+	smallLimit.Run.Scenarios[0].Systems[0].Messages = 30_000
+	oneCut := goalRun(t, "one", 6, 6_000_000, "netns", rates(4_000_000, 2_800_000))
+	for i, a := range oneCut.Run.Attempts {
+		if a.System == "kafka-50" && a.Repetition == 3 {
+			oneCut.Run.Attempts[i].Messages, oneCut.Run.Attempts[i].Seconds = 980_700, 0.35
+		}
+	}
+	for name, c := range map[string]struct {
+		run *resultfile.Result
+		why string
+	}{
+		"the limit asked for few":   {smallLimit, "30,000 messages were asked for"},
+		"the limit was cut":         {goalRun(t, "cut", 6, 6_000_000, "netns", rates(400_000, 280_000)), "an attempt moved 560,"},
+		"one attempt was cut":       {oneCut, "moved 980,700 messages, and 1,000,000 are wanted"},
+		"all are as large as asked": {goalRun(t, "whole", 6, 6_000_000, "netns", rates(4_000_000, 2_800_000)), ""},
+	} {
+		j := goalNamed(t, g.Judge(c.run), "produce, batch 50, unshaped")
+		if want := c.why; j.Number() != "0.70" || want == "" && j.Verdict != Met || want != "" && (j.Verdict != Undecided || !strings.Contains(j.Why, want)) {
+			t.Errorf("%s: %s, %s", name, j.Number(), j.Said())
+		}
+	}
+}
+
+// Real hosts keep the link that they have. Where that is full, it is the link that was
+// measured; where it is fast enough, it was the system.
+func TestGoalsOnAnotherLink(t *testing.T) {
+	g := loadGoals(t)
+	for mbps, verdict := range map[float64]Verdict{5_000: Undecided, 100_000: Met} {
+		r := goalRun(t, "run", 6, 6_000_000, "ssh", map[string]float64{"limit": 4_000_000, "kafka-50": 2_800_000, "kafka-both": 1_000_000})
+		r.Run.Testbed.LinkGoodputMbps = mbps
+		for i := range r.Run.Scenarios {
+			r.Run.Scenarios[i].Link = resultfile.LinkAsItIs
+		}
+		j := goalNamed(t, g.Judge(r), "produce, batch 50, unshaped")
+		if j.Verdict != verdict || j.Number() != "0.70" || (verdict == Undecided) != strings.Contains(j.Why, "own link") {
+			t.Errorf("%v Mbit/s: %s, %s", mbps, j.Number(), j.Said())
+		}
+	}
+}
+
 // Of several runs the one that says most decides, and one that decides goes
 // before any that does not.
 func TestGoalsOfSeveralRuns(t *testing.T) {

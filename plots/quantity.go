@@ -273,6 +273,22 @@ func Values(r *resultfile.Result, scenario, system string, q Quantity) []float64
 	return q.valuesIn(r, s, y)
 }
 
+// FewestMessages is how many messages the smallest of the attempts behind [Values]
+// has moved; 0 if there is none.
+func FewestMessages(r *resultfile.Result, scenario, system string, q Quantity) int64 {
+	s, y, ok := find(r, scenario, system)
+	if !ok {
+		return 0
+	}
+	fewest := int64(-1)
+	for _, a := range validAttempts(r, s, y) {
+		if _, ok := q.value(r, s, a); ok && (fewest < 0 || a.Messages < fewest) {
+			fewest = a.Messages
+		}
+	}
+	return max(fewest, 0)
+}
+
 // OfLimit returns the share of the physical limit that a system of a run
 // reaches, 1 for all of it, as the table of rates shows it; nil if it is not
 // known.
