@@ -51,6 +51,7 @@ type Check struct {
 	Against       string         `toml:"against"`
 	Quantity      plots.Quantity `toml:"quantity"`
 	Statistic     Statistic      `toml:"statistic"`
+	IntervalOver  IntervalOver   `toml:"interval"`
 	Relation      Relation       `toml:"relation"`
 	Value         float64        `toml:"value"`
 	Tolerance     float64        `toml:"tolerance"`
@@ -69,6 +70,12 @@ const (
 	// a sweep, say: what holds of it as an upper bound holds of them all.
 	Greatest Statistic = "greatest"
 )
+
+// IntervalOver is what a check's interval is over: "" for the repetitions.
+type IntervalOver string
+
+// OverMinutes takes the minutes of a run that is too long to be repeated.
+const OverMinutes IntervalOver = "minutes"
 
 // Relation is how a claim's value is meant.
 type Relation string
@@ -173,13 +180,16 @@ func (k Check) check(scenarios map[string][]string) error {
 	if !k.Quantity.Known() {
 		return fmt.Errorf("there is no quantity %q", k.Quantity)
 	}
+	if err := k.checkInterval(); err != nil {
+		return err
+	}
 	return k.checkRelation()
 }
 
 // checkUnmeasured looks at a check that no run can decide: the scenario is
 // still to be built, or it cannot be tested.
 func (k Check) checkUnmeasured() error {
-	decides := k.System != "" || len(k.Systems) > 0 || k.Against != "" || k.measures() || k.Statistic != "" || k.Relation != "" ||
+	decides := k.System != "" || len(k.Systems) > 0 || k.Against != "" || k.measures() || k.Statistic != "" || k.IntervalOver != "" || k.Relation != "" ||
 		k.Value != 0 || k.Tolerance != 0 || k.LeastMessages != 0
 	switch {
 	case decides:
@@ -211,6 +221,23 @@ func (k Check) checkStatistic() error {
 		return fmt.Errorf("statistic = %q wants systems, two or more, and no system", k.Statistic)
 	case !several && len(k.Systems) > 0:
 		return fmt.Errorf("systems = %q belongs to statistic = %q", k.Systems, Greatest)
+	}
+	return nil
+}
+
+// checkInterval looks whether there is what the interval is to be over.
+func (k Check) checkInterval() error {
+	switch k.IntervalOver {
+	case "":
+	case OverMinutes:
+		if k.Statistic != Median {
+			return fmt.Errorf("interval = %q belongs to statistic = %q", OverMinutes, Median)
+		}
+		if !k.Quantity.HasMinutes() {
+			return fmt.Errorf("interval = %q: %s is not known of each minute", OverMinutes, k.Quantity)
+		}
+	default:
+		return fmt.Errorf("interval = %q: %q or nothing, for the repetitions, is wanted", k.IntervalOver, OverMinutes)
 	}
 	return nil
 }

@@ -41,6 +41,9 @@ func find(k Check, r *resultfile.Result) (Finding, bool) {
 		ok = f.takeGreatest(of)
 	default:
 		ok = f.takeMedian(plots.Values(r, k.Scenario, k.System, k.Quantity))
+		if ok && k.IntervalOver == OverMinutes {
+			f.takeMinutes(plots.Minutes(r, k.Scenario, k.System, k.Quantity))
+		}
 	}
 	if !ok {
 		return f, false
@@ -57,6 +60,17 @@ func (f *Finding) takeMedian(values []float64) bool {
 	f.Repetitions = s.N
 	f.take(s.Median, s.Min, s.Max, s.Low, s.High)
 	return s.N > 0
+}
+
+// takeMinutes takes the interval of the median of a run's minutes, if they are
+// enough for one. The number stays that of the whole run.
+func (f *Finding) takeMinutes(values []float64) {
+	s := plots.Summarise(values)
+	if s.Low == nil {
+		return
+	}
+	f.Low, f.High, f.Interval = *s.Low, *s.High, true
+	f.Minutes, f.MinuteMedian = s.N, s.Median
 }
 
 func (f *Finding) takeRatio(values, others []float64) bool {

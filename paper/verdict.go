@@ -58,9 +58,13 @@ type Finding struct {
 	// and the highest of the repetitions, or of any two of them for a ratio.
 	Low, High float64
 	Interval  bool
-	OfLimit   *plots.Ratio // of a message rate: the share of the physical limit; nil if not known
-	Verdict   Verdict
-	Why       string
+	// Minutes is over how many minutes of the one repetition the interval is,
+	// with MinuteMedian as their median; 0 where it is over the repetitions.
+	Minutes      int
+	MinuteMedian float64
+	OfLimit      *plots.Ratio // of a message rate: the share of the physical limit; nil if not known
+	Verdict      Verdict
+	Why          string
 }
 
 // Judge judges every claim by the runs, whose order does not matter.
@@ -157,8 +161,13 @@ func betterFirst(a, b Finding) int {
 }
 
 // decide holds a finding against the claim's value. All of the interval, or of
-// the range, must lie on its right side.
+// the range, must lie on its right side; beside an interval over the minutes of
+// a run the run as a whole must, too, since a median does not show what fewer
+// than half of them were.
 func (k Check) decide(f Finding) (Verdict, string) {
+	if f.Minutes > 0 {
+		f.Low, f.High = min(f.Low, f.Number), max(f.High, f.Number)
+	}
 	least, most := k.Value*(1-k.Tolerance), k.Value*(1+k.Tolerance)
 	switch k.Relation {
 	case None:
@@ -189,6 +198,8 @@ func onOneSide(right, wrong bool, f Finding) (Verdict, string) {
 		return Holds, ""
 	case wrong:
 		return Contradicted, ""
+	case f.Minutes > 0:
+		return InPart, "the run and the interval over its minutes do not agree"
 	case f.Interval:
 		return InPart, "the interval does not tell"
 	}

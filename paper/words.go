@@ -68,6 +68,12 @@ func (k Check) Spread(f Finding) string {
 		low, high = low+" "+lowUnit, high+" "+highUnit
 	}
 	switch {
+	case f.Minutes > 0:
+		median, unit := k.split(f.MinuteMedian)
+		if unit != lowUnit || unit != highUnit {
+			median += " " + unit
+		}
+		return fmt.Sprintf("over the minutes of one run: median %s, 95 %% interval %s .. %s, %d minutes; of other runs it says nothing", median, low, high, f.Minutes)
 	case f.Interval:
 		return fmt.Sprintf("95 %% interval %s .. %s, %d repetitions", low, high, f.Repetitions)
 	case f.Low == f.High && f.Repetitions == 1:
@@ -104,17 +110,21 @@ func (j Judged) Numbers() []Short {
 }
 
 // Remark says what weakens a verdict: that too few repetitions stand behind a
-// number of it, or that there are numbers and they were passed over.
+// number of it, that they are the minutes of one run, or that there are numbers
+// and they were passed over.
 func (j Judged) Remark() string {
+	remark := ""
 	for _, k := range j.Checks {
 		if j.Verdict == NotMeasured && len(k.Passed) > 0 && !k.Beside {
 			return "passed over, since " + k.Passed[len(k.Passed)-1].Why
 		}
 		if f := k.First(); f != nil && !f.Interval && !k.Beside {
 			return "fewer than six repetitions"
+		} else if f != nil && f.Minutes > 0 && !k.Beside {
+			remark = "with the interval over the minutes of one run"
 		}
 	}
-	return ""
+	return remark
 }
 
 // Share is the share of the physical limit that a rate is, "" if that is not
@@ -192,6 +202,8 @@ func (r *Report) Decided() string {
 // method says how the verdicts are made.
 const method = "A verdict follows from the valid attempts in the result folders by the rules in paper/claims.toml, and is never written by hand. " +
 	"A check holds if the whole 95 % interval lies on the right side of the number; with fewer than six repetitions there is no interval, and everything from the lowest to the highest must. " +
+	"A run too long to be repeated has its interval over the minutes of one run, where paper/claims.toml says so: of its one attempt cut into minutes, the first and the last left out, with six and more of them; the run as a whole must lie on the right side too. " +
+	"Such an interval says how even that run was, as far as its minutes are independent of each other; of another run, day or machine it says nothing. " +
 	"Of several runs, the number is that of the one that says most: two machines before emulated hosts, then more repetitions, more messages, and the later one; the others stand beside it. " +
 	"What stands beside a claim (a rival at its documented best, a control) is judged by the same rules and makes no part of the claim's verdict. " +
 	"A claim holds if all its checks do, is contradicted if none holds even in part and one is contradicted, and holds in part otherwise. " +
