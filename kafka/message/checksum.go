@@ -5,11 +5,38 @@ import (
 	"hash/crc32"
 )
 
-// checksum is crc32.ChecksumIEEE. That takes the processor's own instructions for
-// whole blocks of 16 bytes, and then a byte at a time for up to 15 that are left.
-// Here eight of them are looked up at once (slicing-by-8): of a message of 200 bytes,
-// which leaves 8, that saves an eighth of the processor time.
+const (
+	// fastBytes is the least that sumFast takes.
+	fastBytes = 64
+	// libraryBytes is from where on the standard library is asked: of so much it
+	// takes wider instructions, where there are any.
+	libraryBytes = 1024
+)
+
+// checksum is crc32.ChecksumIEEE. That takes about as long to get to its loop, and
+// out of it again over the last bytes, as a message of 200 bytes is in it. sumFast
+// does the same with less around it.
 func checksum(p []byte) uint32 {
+	if n := len(p); fastSum && n >= fastBytes && n < libraryBytes {
+		return sumFast(&p[0], n)
+	}
+	return sumSlow(p)
+}
+
+// sumCopy copies src to dst, which is as long and lies elsewhere, and returns the
+// checksum: both in one pass where that is faster.
+func sumCopy(dst, src []byte) uint32 {
+	if n := len(src); fastSum && n >= fastBytes && n < libraryBytes {
+		return sumCopyFast(&dst[:n][0], &src[0], n)
+	}
+	copy(dst, src)
+	return sumSlow(src)
+}
+
+// sumSlow has the library take whole blocks of 16 bytes, for which it has the
+// processor's own instructions. It would take the up to 15 that are left a byte at
+// a time. Here eight of them are looked up at once (slicing-by-8).
+func sumSlow(p []byte) uint32 {
 	whole := len(p) &^ 15
 	sum := crc32.ChecksumIEEE(p[:whole])
 	tail := p[whole:]

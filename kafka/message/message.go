@@ -52,6 +52,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Sizes of the fields of an entry, in bytes.
@@ -141,12 +142,16 @@ func Append(dst, payload []byte) []byte {
 	if len(payload) > MaxPayload {
 		panic("message: payload longer than MaxPayload")
 	}
-	var h [Overhead0]byte
-	binary.BigEndian.PutUint32(h[0:], uint32(MinLength0+len(payload)))
-	h[4] = Magic0
-	binary.BigEndian.PutUint32(h[5:], checksum(payload))
-	dst = append(dst, h[:]...)
-	return append(dst, payload...)
+	start, size := len(dst), Overhead0+len(payload)
+	if cap(dst)-start < size {
+		dst = slices.Grow(dst, size)
+	}
+	dst = dst[:start+size]
+	e := dst[start:]
+	binary.BigEndian.PutUint32(e, uint32(MinLength0+len(payload)))
+	e[LengthSize] = Magic0
+	binary.BigEndian.PutUint32(e[Overhead0-CRCSize:], sumCopy(e[Overhead0:], payload))
+	return dst
 }
 
 // Append1 appends payload as a magic 1 entry with the given codec. The payload
