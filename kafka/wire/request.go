@@ -1,6 +1,10 @@
 package wire
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+)
 
 // Produce is the body of a Produce request, and one entry of a MultiProduce.
 // Partition -1 leaves the choice to the broker.
@@ -56,6 +60,18 @@ func SplitRequest(frame []byte) (Type, []byte, error) {
 }
 
 func (r *reader) produce() (p Produce) {
+	// All at once when it is all there: this is done for every message of a producer
+	// that sends them one by one.
+	if b := r.b; r.err == nil && len(b) >= minProduceEntry {
+		topic := int(int16(binary.BigEndian.Uint16(b)))
+		if at := minProduceEntry + topic; topic >= 0 && at <= len(b) {
+			size := int(int32(binary.BigEndian.Uint32(b[at-4:])))
+			if size >= 0 && size <= len(b)-at {
+				r.b = b[at+size:]
+				return Produce{Topic: b[2 : 2+topic : 2+topic], Partition: int32(binary.BigEndian.Uint32(b[at-8:])), Set: b[at : at+size : at+size]}
+			}
+		}
+	}
 	p.Topic = r.str()
 	p.Partition = r.i32()
 	p.Set = r.take(int(r.i32()))
@@ -199,11 +215,28 @@ func ProduceHeaderSize(topic string) int {
 // AppendProduceHeader appends all of a Produce request but its set, which must
 // follow with exactly setSize bytes.
 func AppendProduceHeader(dst []byte, topic string, partition int32, setSize int) []byte {
-	dst = appendI32(dst, int32(ProduceHeaderSize(topic)-SizeSize+setSize))
-	dst = appendI16(dst, int16(TypeProduce))
-	dst = appendStr(dst, topic)
-	dst = appendI32(dst, partition)
-	return appendI32(dst, int32(setSize))
+	return appendProduceHeader(dst, TypeProduce, ProduceHeaderSize(topic)-SizeSize+setSize, topic, partition, setSize)
+}
+
+// appendProduceHeader appends what precedes the set, all at once.
+func appendProduceHeader(dst []byte, t Type, size int, topic string, partition int32, setSize int) []byte {
+	if len(topic) > MaxCount {
+		panic("wire: string longer than an i16 can tell")
+	}
+	start, n := len(dst), ProduceHeaderSize(topic)
+	if cap(dst)-start < n {
+		dst = slices.Grow(dst, n)
+	}
+	dst = dst[:start+n]
+	h := dst[start:]
+	binary.BigEndian.PutUint32(h, uint32(size))
+	binary.BigEndian.PutUint16(h[SizeSize:], uint16(t))
+	h = h[SizeSize+TypeSize:]
+	binary.BigEndian.PutUint16(h, uint16(len(topic)))
+	h = h[2+copy(h[2:], topic):]
+	binary.BigEndian.PutUint32(h, uint32(partition))
+	binary.BigEndian.PutUint32(h[4:], uint32(setSize))
+	return dst
 }
 
 // AppendProduce appends a Produce request.
@@ -242,11 +275,7 @@ const ackedTailSize = 2 + 4
 // its set, which must follow with exactly setSize bytes; then comes
 // [AppendAckedProduceTail].
 func AppendAckedProduceHeader(dst []byte, topic string, partition int32, setSize int) []byte {
-	dst = appendI32(dst, int32(AckedProduceSize(topic)-SizeSize+setSize))
-	dst = appendI16(dst, int16(TypeAckedProduce))
-	dst = appendStr(dst, topic)
-	dst = appendI32(dst, partition)
-	return appendI32(dst, int32(setSize))
+	return appendProduceHeader(dst, TypeAckedProduce, AckedProduceSize(topic)-SizeSize+setSize, topic, partition, setSize)
 }
 
 // AppendAckedProduceTail appends the part of an AckedProduce request behind
