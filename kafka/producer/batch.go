@@ -2,6 +2,7 @@ package producer
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"kafkalab/kafka/message"
@@ -18,7 +19,8 @@ type batchKey struct {
 // kept for its memory.
 type batch struct {
 	key      batchKey
-	set      []byte
+	frame    []byte // the request, up to its tail: room for what precedes the set, and the set
+	head     int    // bytes of that room
 	keys     []byte // of its messages, if they are keyed
 	messages int
 	due      time.Time // when it is sent however few messages it has
@@ -41,7 +43,8 @@ func (p *Producer) batch(topic string, partition int32, keyed bool) *batch {
 				}
 			}
 		}
-		b = &batch{key: key}
+		head := wire.ProduceHeaderSize(topic)
+		b = &batch{key: key, head: head, frame: make([]byte, head)}
 		p.batches[key] = b
 	}
 	p.last = b
@@ -69,10 +72,9 @@ func (p *Producer) sendAsync(room *room, topic string, partition int32, payloads
 				p.signal() // an idle writer has no due time yet; that of others is earlier
 			}
 		}
-		before := len(b.set)
-		b.set = message.Append(b.set, payload)
+		b.frame = message.Append(b.frame, payload)
 		b.messages++
-		size := len(b.set) - before
+		size := message.EntrySize(len(payload))
 		p.openBytes += size
 		if room.keyed {
 			before := len(b.keys)
@@ -115,15 +117,18 @@ func (p *Producer) requestSize(b *batch) int {
 	return wire.AckedProduceSize(b.key.topic) + b.size()
 }
 
+// set is what has gathered.
+func (b *batch) set() []byte { return b.frame[b.head:] }
+
 // size is the memory that its messages take.
-func (b *batch) size() int { return len(b.set) + len(b.keys) }
+func (b *batch) size() int { return len(b.frame) - b.head + len(b.keys) }
 
 // empty lets the batch begin anew.
 func (p *Producer) empty(b *batch) {
 	p.openBytes -= b.size()
-	b.set, b.keys, b.messages = b.set[:0], b.keys[:0], 0
-	if cap(b.set)+cap(b.keys) > 2*p.cfg.MaxBufferBytes {
-		b.set, b.keys = nil, nil // as with the buffers
+	b.frame, b.keys, b.messages = b.frame[:b.head], b.keys[:0], 0
+	if cap(b.frame)+cap(b.keys) > 2*p.cfg.MaxBufferBytes {
+		b.frame, b.keys = make([]byte, b.head), nil // as with the buffers
 	}
 }
 
@@ -137,16 +142,18 @@ func (p *Producer) closeBatch(b *batch) bool {
 		p.signal()
 		return false
 	}
-	c, set, err := count{int64(b.messages), int64(len(b.set))}, b.set, error(nil)
+	c, set, err := count{int64(b.messages), int64(len(b.set()))}, b.set(), error(nil)
 	if p.cfg.Codec != message.CodecNone {
-		p.packed, err = p.pack(p.packed[:0], b.set)
+		p.packed, err = p.pack(p.packed[:0], set)
 		set = p.packed
 	}
 	if err != nil {
 		p.lose(c, false, fmt.Errorf("batch of %s-%d: %w", b.key.topic, b.key.partition, err))
 	} else {
-		p.beginRequest(b.key.topic, b.key.partition, len(set))
-		p.fill.b = append(p.fill.b, set...)
+		if p.cfg.Codec != message.CodecNone || !p.becomeBuffer(b) {
+			p.beginRequest(b.key.topic, b.key.partition, len(set))
+			p.fill.b = append(p.fill.b, set...)
+		}
 		if p.owner != nil {
 			start := len(p.fill.keys)
 			p.fill.keys = append(beginKeys(p.fill.keys), b.keys...)
@@ -159,6 +166,22 @@ func (p *Producer) closeBatch(b *batch) bool {
 		p.packed = nil
 	}
 	p.signal()
+	return true
+}
+
+// becomeBuffer makes the request of a batch the buffer, if that is empty, and gives
+// the batch the buffer's memory, which saves a large one from being copied. The memory
+// must not be more than a few times what the batch has taken: there may be many.
+func (p *Producer) becomeBuffer(b *batch) bool {
+	if len(p.fill.b) > 0 || cap(p.fill.b) > 8*len(b.frame) {
+		return false
+	}
+	frame, freed, size := b.frame, p.fill.b, len(b.set())
+	p.fill.b = frame[:0]
+	p.beginRequest(b.key.topic, b.key.partition, size)
+	p.fill.b = frame
+	b.frame = slices.Grow(freed, b.head)[:b.head]
+	p.openBytes -= size
 	return true
 }
 

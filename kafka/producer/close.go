@@ -102,7 +102,7 @@ func (p *Producer) close(ctx context.Context) error {
 	}
 	rest := p.fill.count
 	for _, b := range p.batches {
-		rest.add(count{int64(b.messages), int64(len(b.set))})
+		rest.add(count{int64(b.messages), int64(len(b.set()))})
 	}
 	p.lose(rest, false, cause)
 	p.fill, p.spare, p.batches, p.last = buffer{}, buffer{}, nil, nil

@@ -184,6 +184,10 @@ func setDefault[T int | time.Duration](v *T, d T) {
 type Producer struct {
 	cfg Config
 
+	// gathers says that a Send of few payloads puts them into the buffer as they are,
+	// and leaves the rest to the writer goroutine.
+	gathers bool
+
 	ctx     context.Context // of the background work: ends in Close
 	cancel  context.CancelFunc
 	stopped chan struct{}  // closed when the writer goroutine has ended
@@ -273,6 +277,7 @@ func New(ctx context.Context, cfg Config) (*Producer, error) {
 func newProducer(cfg Config, owner *member) *Producer {
 	p := &Producer{
 		cfg:     cfg,
+		gathers: owner == nil && !cfg.Async && !cfg.writesInSend() && cfg.Codec == message.CodecNone,
 		owner:   owner,
 		stopped: make(chan struct{}),
 		wake:    make(chan struct{}, 1),

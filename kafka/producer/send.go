@@ -27,6 +27,16 @@ func (p *Producer) Send(ctx context.Context, topic string, partition int32, payl
 		return nil
 	}
 	p.mu.Lock()
+	if len(payloads) == 1 && p.sendOne(topic, partition, payloads[0]) {
+		p.mu.Unlock()
+		return nil
+	}
+	return p.sendAll(ctx, topic, partition, payloads)
+}
+
+// sendAll is Send but for the one payload that needs nothing more. mu is held, and
+// released.
+func (p *Producer) sendAll(ctx context.Context, topic string, partition int32, payloads [][]byte) error {
 	defer p.mu.Unlock()
 	r := room{ctx: ctx}
 	refused, err := p.send(&r, topic, partition, payloads)

@@ -54,7 +54,7 @@ func (p *Producer) takeBack(of selection) (parcels []parcel) {
 	parcels = p.takeRequests(parcels, of)
 	for _, b := range p.batches {
 		if b.messages > 0 && of([]byte(b.key.topic), b.key.keyed) {
-			parcels = appendParcels(parcels, b.key.topic, b.set, b.keys, b.key.keyed)
+			parcels = appendParcels(parcels, b.key.topic, b.set(), b.keys, b.key.keyed)
 			p.empty(b)
 		}
 	}
