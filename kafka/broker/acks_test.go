@@ -322,6 +322,79 @@ func TestAppendFails(t *testing.T) {
 	l.wantRange(0, int64(len(ackedSet)), 2*int64(len(ackedSet)))
 }
 
+// TestAcksOrderedOfADeletedTopic: what was behind messages that were deleted with their
+// topic is not the beginning of the next topic of that name.
+func TestAcksOrderedOfADeletedTopic(t *testing.T) {
+	s := memoryBroker(t)
+	l, n := connect(t, s), int64(len(ackedSet))
+	l.send(acked("a", wire.AcksOrdered, patience))
+	l.wantRange(0, 0, n)
+	other := connect(t, s)
+	other.send(wire.AppendDeleteTopic(nil, "a"))
+	other.want(0, nil)
+	l.send(acked("a", wire.AcksOrdered, patience))
+	l.wantRange(wire.CodeNotInOrder, -1, -1)
+	other.send(acked("a", wire.AcksOrdered, patience))
+	other.wantRange(0, 0, n)
+	l.send(acked("a", wire.AcksOrdered, patience))
+	l.wantRange(wire.CodeNotInOrder, -1, -1)
+}
+
+// TestAcksOrdered: behind a set that is refused, for whatever reason, a connection's later
+// ones are refused too, so that none gets before it; those that do not ask for an order,
+// and those of other connections, are taken.
+func TestAcksOrdered(t *testing.T) {
+	n := int64(len(ackedSet))
+	damaged := bytes.Clone(ackedSet)
+	damaged[len(damaged)-1]++
+	ordered := func(partition int32, set []byte) []byte {
+		return wire.AppendAckedProduce(nil, "a", partition, set, wire.AcksOrdered, int32(patience.Milliseconds()))
+	}
+	for name, row := range map[string]struct {
+		refused []byte
+		code    wire.Code
+	}{
+		"damaged":     {ordered(0, damaged), wire.CodeInvalidMessage},
+		"too large":   {ordered(0, message.Append(nil, make([]byte, 1000))), wire.CodeMessageTooLarge},
+		"elsewhere":   {ordered(7, ackedSet), wire.CodeNotInOrder},
+		"a full disk": {ordered(0, ackedSet), wire.CodeUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := vfs.NewMem(time.Now)
+			s := memoryBroker(t, func(c *Config) { c.Storage.FS, c.MaxMessageBytes = files, 999 })
+			l := connect(t, s)
+			l.send(ordered(0, ackedSet))
+			l.wantRange(0, 0, n)
+			if row.code == wire.CodeUnknown {
+				files.SetHook(func(op vfs.Op) error {
+					if op.Kind == vfs.OpWrite {
+						return fmt.Errorf("write: %w", syscall.ENOSPC)
+					}
+					return nil
+				})
+				l.send(row.refused)
+				l.wantRange(row.code, -1, -1)
+				files.SetHook(nil)
+				l.send(bytes.Repeat(ordered(0, ackedSet), 2))
+			} else { // all in one buffer, in which sets are gathered
+				l.send(append(bytes.Clone(ordered(0, ackedSet)), append(row.refused, bytes.Repeat(ordered(0, ackedSet), 2)...)...))
+				l.wantRange(0, n, 2*n)
+				l.wantRange(row.code, -1, -1)
+			}
+			l.wantRange(wire.CodeNotInOrder, -1, -1)
+			l.wantRange(wire.CodeNotInOrder, -1, -1)
+			end := s.end("a")
+			l.send(acked("a", wire.AcksFlushed, patience))
+			l.wantRange(0, end, end+n)
+			other := connect(t, s)
+			other.send(ordered(0, ackedSet))
+			other.wantRange(0, end+n, end+2*n)
+			l.send(ordered(0, ackedSet))
+			l.wantRange(wire.CodeNotInOrder, -1, -1)
+		})
+	}
+}
+
 // TestAppendFailsBeforeAnAckedSet: a set without an answer that could not be
 // appended closes its connection also when an acknowledged one for another
 // partition has come right behind it.

@@ -49,6 +49,10 @@ type conn struct {
 	many     buffer // and where when they are more
 
 	group group
+	// ordered is the log that sets with wire.AcksOrdered go to, nil before the first.
+	// orderEnds says that one of them was not appended: so no other one is.
+	ordered   *storage.Log
+	orderEnds bool
 
 	// counts are the requests of this buffer by type, so that a shared counter
 	// is not moved for each small one.

@@ -173,7 +173,7 @@ var malformedRows = []goldenRow{
 	{name: "acked produce, bad topic name", in: ackedProduce("a/b", 0, wire.AcksAppended, 0, entryP), out: acksOf(wire.CodeBadArgument, -1, -1)},
 	{name: "acked produce, null topic", in: frame(16, nullTopic, unhex("00000000 0000001a"), entryP, unhex("0001 00000000")), out: acksOf(wire.CodeBadArgument, -1, -1)},
 	{name: "acked produce, acks -1", in: ackedProduce("topic1", 0, -1, 0, entryP), out: acksOf(wire.CodeBadArgument, -1, -1), absent: "topic1"},
-	{name: "acked produce, acks 3", in: ackedProduce("topic1", 0, 3, 0, entryP), out: acksOf(wire.CodeBadArgument, -1, -1), absent: "topic1"},
+	{name: "acked produce, acks 4", in: ackedProduce("topic1", 0, 4, 0, entryP), out: acksOf(wire.CodeBadArgument, -1, -1), absent: "topic1"},
 	{name: "acked produce, negative time", in: ackedProduce("topic1", 0, wire.AcksFlushed, -1, entryP), out: acksOf(wire.CodeBadArgument, -1, -1), absent: "topic1"},
 	{name: "acked produce, CRC wrong", in: ackedProduce("old", 0, wire.AcksAppended, 0, entryP[:25], []byte("X")), out: acksOf(wire.CodeInvalidMessage, -1, -1), logs: map[string][]byte{"old": join(entryP, entrySecond)}},
 	{name: "acked produce, first entry incomplete", in: ackedProduce("old", 0, wire.AcksAppended, 0, entryP[:25]), out: acksOf(wire.CodeInvalidMessage, -1, -1)},

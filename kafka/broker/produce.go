@@ -100,17 +100,17 @@ func (c *conn) ackedProduce(body []byte, pos int) error {
 		return c.badFrame(err)
 	}
 	deadline := time.Time{}
-	if p.Acks == wire.AcksFlushed {
+	if p.Acks == wire.AcksFlushed || p.Acks == wire.AcksOrdered {
 		deadline = time.Now().Add(time.Duration(p.TimeoutMs) * time.Millisecond)
 	}
 	start := 0
-	if p.Acks < wire.AcksReceived || p.Acks > wire.AcksFlushed || p.TimeoutMs < 0 || p.Partition == anyPartition {
+	if p.Acks < wire.AcksReceived || p.Acks > wire.AcksOrdered || p.TimeoutMs < 0 || p.Partition == anyPartition {
 		err = errBadArgument
 	} else {
 		if err := c.joinGroup(&p.Produce); err != nil {
 			return err
 		}
-		start, err = c.addSet(&p.Produce, pos+produceHeader(&p.Produce))
+		start, err = c.addOrdered(&p, pos+produceHeader(&p.Produce))
 	}
 	if err != nil {
 		c.srv.metrics.failedProduce.Inc()
@@ -118,6 +118,7 @@ func (c *conn) ackedProduce(body []byte, pos int) error {
 		if err := c.flushGroup(); err != nil {
 			return err
 		}
+		c.notAppended(p.Acks)
 		return c.answerAcked(pendingAnswer{code: appendCode(err), where: nowhere})
 	}
 	g := &c.group
@@ -128,8 +129,29 @@ func (c *conn) ackedProduce(body []byte, pos int) error {
 	return nil
 }
 
+// addOrdered is addSet of a set that, with wire.AcksOrdered, must not be appended without
+// those before it.
+func (c *conn) addOrdered(p *wire.AckedProduce, pos int) (start int, err error) {
+	if p.Acks != wire.AcksOrdered {
+		return c.addSet(&p.Produce, pos)
+	}
+	if c.orderEnds || c.ordered != nil && c.srv.logs.Lookup(p.Topic, p.Partition) != c.ordered {
+		return 0, errNotInOrder
+	}
+	if start, err = c.addSet(&p.Produce, pos); err == nil {
+		c.ordered = c.group.log
+	}
+	return start, err
+}
+
+// notAppended notes that a set with these acks is not appended.
+func (c *conn) notAppended(acks wire.Acks) {
+	c.orderEnds = c.orderEnds || acks == wire.AcksOrdered
+}
+
 var (
 	errBadArgument = errors.New("bad argument")
+	errNotInOrder  = errors.New("one before it is not in the log")
 	errNoLog       = errors.New("no log")
 	nowhere        = wire.AckedRange{Base: -1, Next: -1}
 )
@@ -229,7 +251,8 @@ const remakes = 10
 
 // appendGroup hands the group to its log. If the topic was deleted since the
 // log was looked up, it is made anew, as if the request had come a moment
-// later; but not for ever, as one whose deletion has failed stays as it is.
+// later; but not for ever, as one whose deletion has failed stays as it is, and not for
+// sets that are to be behind those that were deleted.
 func (c *conn) appendGroup() (storage.Appended, error) {
 	g := &c.group
 	if g.start == g.end {
@@ -239,7 +262,7 @@ func (c *conn) appendGroup() (storage.Appended, error) {
 	sets := c.in.buf[g.start:g.end]
 	at, err := g.log.Append(sets, g.messages)
 	for range remakes {
-		if !errors.Is(err, storage.ErrNoSuchTopic) {
+		if !errors.Is(err, storage.ErrNoSuchTopic) || g.log == c.ordered {
 			break
 		}
 		// Not Lookup: while the deletion is under way that gives the old log.
@@ -266,7 +289,8 @@ func (c *conn) answerGroup(at storage.Appended, failure error) error {
 		switch {
 		case failure != nil:
 			a.code = appendCode(failure)
-		case s.acks == wire.AcksFlushed:
+			c.notAppended(s.acks)
+		case s.acks == wire.AcksFlushed, s.acks == wire.AcksOrdered:
 			if !started {
 				flush, started = c.startFlush(g.log, at), true
 			}
@@ -292,6 +316,8 @@ func appendCode(err error) wire.Code {
 		return wire.CodeWrongPartition
 	case errors.Is(err, errBadArgument), errors.Is(err, storage.ErrTopicName):
 		return wire.CodeBadArgument
+	case errors.Is(err, errNotInOrder):
+		return wire.CodeNotInOrder
 	case errors.Is(err, storage.ErrOutOfService):
 		return wire.CodeOutOfService
 	case errors.Is(err, storage.ErrNoSuchTopic):

@@ -132,6 +132,9 @@ type stream struct {
 	logs     map[string][]byte // by "topic-partition"
 	rnd      *rand.Rand
 	suffix   string // of topic names
+
+	ordered   string // the log of those with AcksOrdered, as in logs
+	orderEnds bool
 }
 
 const streamMaxMessage = 30_000
@@ -220,14 +223,20 @@ func (s *stream) add(large bool) {
 
 func (s *stream) addAcked(topic string, partition int32, key string, large bool) {
 	valid, sent, tooLarge := s.set(large)
-	acks := wire.Acks(s.rnd.IntN(3))
+	acks := wire.Acks(s.rnd.IntN(4))
 	s.requests = wire.AppendAckedProduce(s.requests, topic, partition, sent, acks, 30_000)
 	where := wire.AckedRange{Base: int64(len(s.logs[key])), Next: int64(len(s.logs[key]) + len(valid))}
 	code := wire.CodeNone
-	if tooLarge {
+	switch {
+	case acks == wire.AcksOrdered && (s.orderEnds || s.ordered != "" && s.ordered != key):
+		code, valid = wire.CodeNotInOrder, nil
+	case tooLarge:
 		code = wire.CodeMessageTooLarge
+	case acks == wire.AcksOrdered:
+		s.ordered = key
 	}
-	if tooLarge || acks == wire.AcksReceived {
+	s.orderEnds = s.orderEnds || acks == wire.AcksOrdered && code != wire.CodeNone
+	if code != wire.CodeNone || acks == wire.AcksReceived {
 		where = nowhere
 	}
 	s.logs[key] = append(s.logs[key], valid...)
@@ -245,7 +254,7 @@ func (s *stream) addRefused(topic string, partition int32) {
 	case 2:
 		partition, code = 2, wire.CodeWrongPartition
 	case 3:
-		acks, code = 3, wire.CodeBadArgument
+		acks, code = 4, wire.CodeBadArgument
 	}
 	s.requests = wire.AppendAckedProduce(s.requests, topic, partition, set, acks, 30_000)
 	s.answer(code, wire.AppendAckedRange(nil, nowhere))

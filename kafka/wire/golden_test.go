@@ -194,7 +194,7 @@ func TestNamesOfTypesAndCodes(t *testing.T) {
 		}
 	}
 	for code := wire.Code(-2); code < 25; code++ {
-		known := code >= -1 && code <= 4 || code >= 16 && code <= 21
+		known := code >= -1 && code <= 4 || code >= 16 && code <= 22
 		if text := code.Error(); seen[text] || strings.HasPrefix(text, "error code ") == known {
 			t.Errorf("code %d says %q", int16(code), text)
 		} else {

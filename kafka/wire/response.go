@@ -23,6 +23,7 @@ const (
 	CodeTopicExists      Code = 19
 	CodeNoSuchTopic      Code = 20
 	CodeBadArgument      Code = 21
+	CodeNotInOrder       Code = 22 // of AcksOrdered: one before it on its connection is not in this log
 )
 
 func (c Code) Error() string {
@@ -51,6 +52,8 @@ func (c Code) Error() string {
 		return "no such topic"
 	case CodeBadArgument:
 		return "bad argument"
+	case CodeNotInOrder:
+		return "not appended, as one before it on its connection is not in the log"
 	}
 	return fmt.Sprintf("error code %d", int16(c))
 }

@@ -109,6 +109,10 @@ const (
 	AcksReceived Acks = 0 // read and checked; no offsets exist yet, both are -1
 	AcksAppended Acks = 1 // written to the log, and lost by a power loss before its flush
 	AcksFlushed  Acks = 2 // on disk and visible
+	// AcksOrdered is AcksFlushed, and after one of these that was not appended, or whose
+	// topic was deleted, the broker appends none that comes behind it on the connection:
+	// see [CodeNotInOrder]. Those of a connection are all for one partition.
+	AcksOrdered Acks = 3
 )
 
 // Errors of parsing. The connection that they came from cannot go on.
