@@ -21,9 +21,8 @@
 //     message that is larger. So much comes twice after a kill, at most. What this
 //     mirror itself sends again, as an answer was lost, it counts ([Stats]).
 //   - Messages of a source partition come in its order: the first of each, and again
-//     from where it went on after a failure. One thing breaks that: the target refuses a
-//     set and takes the one behind it that was on its way already, as a partition does
-//     that comes back into service between the two. It is counted and logged.
+//     from where it went on after a failure. A target that refuses a set refuses those
+//     behind it that are on their way already ([kafkalab/kafka/wire.AcksOrdered]).
 //   - Before a partition is given up the lane stops sending, what is on its way is waited
 //     for, and what is flushed is committed (fault B20). What was only queued is left to
 //     the next owner. Before each set a lane asks for the lease, so that one whose

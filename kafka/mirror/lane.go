@@ -31,8 +31,8 @@ type lane struct {
 	queue []*set // not acknowledged, oldest first
 	sent  int    // of them are on their way, from the first on
 	bytes int    // of log, of all of them
-	// answered sets at the front of the queue were on their way behind one that was
-	// refused, and that one; nothing is sent until all that was sent has its answer.
+	// answered sets at the front of the queue are one that the target has not taken, and
+	// those behind it; nothing is sent until all that was sent has its answer.
 	answered int
 	cautious bool // one set at a time, until one is accepted
 
@@ -152,7 +152,7 @@ func (l *lane) cut(entries message.Set, offset int64) []*set {
 // frame copies entries into a request whose partition is filled in later.
 func (l *lane) frame(entries message.Set, offset int64, n int) *set {
 	frame := make([]byte, 0, wire.AckedProduceSize(l.tp.Topic)+len(entries))
-	frame = wire.AppendAckedProduce(frame, l.tp.Topic, 0, entries, wire.AcksFlushed, client.Millis(l.cfg.FlushTimeout))
+	frame = wire.AppendAckedProduce(frame, l.tp.Topic, 0, entries, wire.AcksOrdered, client.Millis(l.cfg.FlushTimeout))
 	return &set{offset: offset, end: offset + int64(len(entries)), entries: n, frame: frame}
 }
 

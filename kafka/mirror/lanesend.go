@@ -226,7 +226,7 @@ func (l *lane) nextToSend(same bool) (*set, reason) {
 			l.src.commitSoon()
 		}
 		return nil, idle
-	case l.sent > 0 && (l.cautious || l.alone(s) || l.alone(l.queue[l.sent-1])):
+	case l.sent > 0 && l.cautious:
 		return nil, idle
 	case !l.src.group.Holds(l.tp.Topic, l.tp.Partition):
 		return nil, noLease
@@ -234,10 +234,6 @@ func (l *lane) nextToSend(same bool) (*set, reason) {
 	l.sent++
 	return s, idle
 }
-
-// alone reports whether nothing is to be on its way beside a set. A message that is
-// large is what a target may refuse, and then nothing behind it may have gone before.
-func (l *lane) alone(s *set) bool { return s.bytes() > l.cfg.setBytes() }
 
 // write sends one set.
 func (l *lane) write(conn *client.Conn, at place, s *set) error {
@@ -284,8 +280,8 @@ func (l *lane) receive(conn *client.Conn) error {
 }
 
 // take takes the answer to the oldest set that has none. After a refusal it takes those
-// to the sets behind it, and returns the refusal with the last of them: what comes
-// behind must not go before what was refused.
+// to the sets behind it, which are refused too (see [wire.AcksOrdered]), and returns the
+// refusal with the last of them.
 func (l *lane) take(code wire.Code) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -299,10 +295,7 @@ func (l *lane) take(code wire.Code) error {
 	}
 	s := l.queue[l.answered]
 	switch code {
-	case wire.CodeNone:
-		l.src.m.counts.disordered(s.entries)
-		l.log.Error("the target has taken a set that was on its way behind one that it has refused: its messages come again", "offset", s.offset, "end", s.end)
-	case wire.CodeTimedOut, wire.CodeUnknown: // it may have it
+	case wire.CodeNone, wire.CodeTimedOut, wire.CodeUnknown, wire.CodeOutOfService: // it has it, or may have it
 	default:
 		s.refused = true
 	}

@@ -55,7 +55,6 @@ var metricList = []metric{
 	counter("bytes_total", "Bytes of log that the target has acknowledged as flushed.", func(st Stats) int64 { return st.Bytes }),
 	counter("repeated_messages_total", "Messages whose acknowledgement was lost and that are sent again, so that the target may have them twice.", func(st Stats) int64 { return st.RepeatedMessages }),
 	counter("repeated_bytes_total", "Bytes of the messages that are sent again.", func(st Stats) int64 { return st.RepeatedBytes }),
-	counter("disordered_messages_total", "Messages that the target has taken before others that it had refused; they are sent again behind those.", func(st Stats) int64 { return st.Disordered }),
 	counter("gaps_total", "Times that the source had deleted what was not copied yet.", func(st Stats) int64 { return st.Gaps }),
 	counter("restarts_total", "Logs of the source that were made anew, and are copied from their beginning.", func(st Stats) int64 { return st.Restarts }),
 	counter("source_failures_total", "Times that a partition of the source could not be read.", func(st Stats) int64 { return st.SourceFailures }),

@@ -18,9 +18,6 @@ type Stats struct {
 	// are sent again, by this mirror or the partition's next owner, so the target may
 	// have them twice. A mirror that is killed cannot count its own.
 	RepeatedMessages, RepeatedBytes int64
-	// Disordered messages were taken by the target before others that it had refused.
-	// They are sent again behind those.
-	Disordered int64
 
 	Gaps, GapBytes int64 // that the source's retention has made
 	Restarts       int64 // logs of the source that were made anew
@@ -111,9 +108,6 @@ func (c *counts) repeated(messages, bytes int) {
 	c.change(func(st *Stats) { st.RepeatedMessages += int64(messages); st.RepeatedBytes += int64(bytes) })
 }
 
-func (c *counts) disordered(messages int) {
-	c.change(func(st *Stats) { st.Disordered += int64(messages) })
-}
 func (c *counts) sourceFailed()         { c.change(func(st *Stats) { st.SourceFailures++ }) }
 func (c *counts) committed(offsets int) { c.change(func(st *Stats) { st.Commits += int64(offsets) }) }
 func (c *counts) commitFailed()         { c.change(func(st *Stats) { st.CommitFailures++ }) }
