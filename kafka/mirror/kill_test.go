@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"kafkalab/kafka/audit"
 	"kafkalab/kafka/mirror"
 )
 
@@ -29,7 +30,7 @@ func number(t *testing.T, variable string, otherwise uint64) uint64 {
 // TestKilledAtEveryStep: a mirror is killed with signal 9 before it writes a set, in the
 // middle of writing, behind it, between data and offsets, and around the commit, over
 // and over, under load. Every message is in the target at least once, in order, and what
-// each kill has doubled of a partition is less than one fetch.
+// each kill has doubled of a partition is less than one fetch. The audit says the same.
 func TestKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
 	const (
@@ -44,14 +45,16 @@ func TestKilledAtEveryStep(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	live, replica := newCluster(t, 1, partitions), newCluster(t, 1, partitions)
 	cfg := workerConfig{
-		Sources: []string{live.zk.Direct()}, Target: replica.zk.Direct(), Group: group, WhiteList: "t",
+		Sources: []string{live.zk.Direct()}, Target: replica.zk.Direct(), Group: group, WhiteList: "t|" + auditedTopic + "|" + audit.DefaultTopic,
 		FetchBytes: fetch, Session: time.Second,
 	}
+	audited := newAuditedMessages(t, live)
 	steps := mirror.Steps()
 	sent := 0
 	for round := range rounds {
 		live.produce("t", sent, aRound, size)
 		sent += aRound
+		audited.publish(t, aRound, size)
 		c := cfg
 		c.DieAt, c.DieAfter = steps[round%len(steps)], 1+rng.Int64N(8)
 		if round%len(steps) >= 4 {
@@ -66,8 +69,11 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 	last := startWorker(t, cfg)
 	replica.awaitArrived("t", sent*partitions)
-	live.awaitCommitted("t")
+	for _, topic := range []string{"t", auditedTopic, audit.DefaultTopic} {
+		live.awaitCommitted(topic)
+	}
 	last.stop()
+	audited.check(t, live, replica)
 	a := replica.arrived("t")
 	a.check(t, partitions, sent)
 	checkDoubled(t, a, rounds, fetch)
