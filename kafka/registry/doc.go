@@ -9,7 +9,7 @@
 //	/brokers/ids/<broker>                               ephemeral   creator:host:port
 //	/brokers/topics/<topic>                             persistent  none
 //	/brokers/topics/<topic>/<broker>                    ephemeral   number of partitions
-//	/brokers/begun/<topic>                              persistent  none; see [Registry.MarkBegun]
+//	/brokers/begun/<topic>                              persistent  name of its log, see [Registry.NoteLog]
 //	/consumers/<group>/ids/<consumer>                   ephemeral   subscription, see [Subscription]
 //	/consumers/<group>/owners/<topic>/<broker>-<p>      ephemeral   thread of a consumer, <consumer>-<n>
 //	/consumers/<group>/offsets/<topic>/<broker>-<p>     persistent  offset of the next message
@@ -51,7 +51,7 @@
 //     writes as they are and cannot read. Patterns are those that Java and RE2 read
 //     alike, see [CheckPattern].
 //   - Topics and groups can be removed, with their owners and offsets.
-//   - A topic can be marked as one that must not be begun twice.
+//   - The log of a topic can be noted, so that no other one passes for it.
 //
 // All methods may be called concurrently.
 package registry

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -165,36 +166,66 @@ func TestUnregisterTopic(t *testing.T) {
 	})
 }
 
-// TestBegun: that a topic was begun is known for good, also when it is gone everywhere.
-func TestBegun(t *testing.T) {
+// TestNoteLog: which log a topic has is known for good, also when it is gone everywhere, and
+// the first who says it is right.
+func TestNoteLog(t *testing.T) {
 	zktest.EachShared(t, func(t *testing.T, c *zktest.Cluster) {
 		ctx := limited(t)
 		one, two := join(t, c), join(t, c)
-		begun := func(topic string, want bool) {
+		note := func(topic, log, want string) {
 			t.Helper()
-			if is, err := two.Begun(ctx, topic); err != nil || is != want {
-				t.Errorf("topic %s was begun: %v, %v, want %v", topic, is, err, want)
+			if noted, err := two.NoteLog(ctx, topic, log); err != nil || noted != want {
+				t.Errorf("topic %s, log %q: noted is %q, %v, want %q", topic, log, noted, err, want)
 			}
 		}
 		must(t, one.RegisterTopic(ctx, one.session, "t", 1, 1))
-		begun("t", false)
-		for range 2 {
-			must(t, one.MarkBegun(ctx, "t"))
-			begun("t", true)
-		}
+		note("t", "", "")
+		one.want(t, "/brokers/begun/t", "-")
+		note("t", "first", "first")
+		note("t", "second", "first")
+		note("t", "", "first")
 		must(t, one.UnregisterTopic(ctx, "t", 1))
 		one.want(t, "/brokers/topics/t", "-")
 		one.close(t)
-		begun("t", true)
-		begun("other", false)
-		if err := two.MarkBegun(ctx, "a/b"); err == nil {
-			t.Error("a topic with a slash in its name was marked")
+		note("t", "", "first")
+		note("other", "", "")
+		for range 2 {
+			must(t, two.ForgetLog(ctx, "t"))
+			note("t", "", "")
 		}
-		if _, err := two.Begun(ctx, ".."); err == nil {
-			t.Error("a topic .. was looked for")
+		note("t", "second", "second")
+		if _, err := two.NoteLog(ctx, "a/b", "x"); err == nil {
+			t.Error("the log of a topic with a slash in its name was noted")
+		}
+		if err := two.ForgetLog(ctx, ".."); err == nil {
+			t.Error("the log of a topic .. was forgotten")
 		}
 		if topics, err := two.Topics(ctx); err != nil || len(topics) != 0 {
 			t.Errorf("topics %v, %v", topics, err)
+		}
+	})
+}
+
+// TestNoteLogAtOnce: of many who note a log at once all are told the same.
+func TestNoteLogAtOnce(t *testing.T) {
+	zktest.EachShared(t, func(t *testing.T, c *zktest.Cluster) {
+		ctx := limited(t)
+		r := join(t, c)
+		var told [20]string
+		var all sync.WaitGroup
+		for i := range told {
+			all.Go(func() {
+				var err error
+				if told[i], err = r.NoteLog(ctx, "t", fmt.Sprint(i)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		for _, name := range told {
+			if name == "" || name != told[0] {
+				t.Fatalf("they were told %q", told)
+			}
 		}
 	})
 }

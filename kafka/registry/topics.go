@@ -143,29 +143,46 @@ func (r *Registry) unregisterTopic(ctx context.Context, topic string, brokerID i
 	return nil
 }
 
-// MarkBegun notes for good that a topic has been begun in this cluster, also for when no
-// broker that has it is registered: a topic that was deleted at all brokers that live is
-// registered nowhere, though one that is away may have it still.
-func (r *Registry) MarkBegun(ctx context.Context, topic string) error {
+// NoteLog notes for good which log is that of a topic in this cluster, by a name that no
+// other one has, unless one is noted already, and returns the name that is. A broker that has
+// another log of the topic, made while the one that has this was away, can be told from it so,
+// and a topic that was deleted at all brokers that live from one that never was. With no name
+// ("") nothing is noted.
+func (r *Registry) NoteLog(ctx context.Context, topic, log string) (noted string, err error) {
+	if err := checkName("topic", topic); err != nil {
+		return "", err
+	}
+	path := begunPath(topic)
+	for {
+		data, st, err := r.client.Get(ctx, path)
+		missing := errors.Is(err, coord.ErrNoNode)
+		switch {
+		case err != nil && !missing:
+			return "", fmt.Errorf("which log topic %s has: %w", topic, err)
+		case len(data) > 0 || log == "":
+			return string(data), nil
+		case missing:
+			err = r.client.Create(ctx, path, []byte(log))
+		default:
+			_, err = r.client.Set(ctx, path, []byte(log), st.Version)
+		}
+		// Another one may have been faster, and an answer may be lost: it is read again.
+		again := err == nil || errors.Is(err, coord.ErrExists) || errors.Is(err, coord.ErrNoNode) || errors.Is(err, coord.ErrBadVersion) || errors.Is(err, coord.ErrInDoubt)
+		if !again || ctx.Err() != nil {
+			return "", fmt.Errorf("note which log topic %s has: %w", topic, errors.Join(err, ctx.Err()))
+		}
+	}
+}
+
+// ForgetLog takes back what NoteLog has noted.
+func (r *Registry) ForgetLog(ctx context.Context, topic string) error {
 	if err := checkName("topic", topic); err != nil {
 		return err
 	}
-	if err := r.client.Put(ctx, begunPath(topic), nil); err != nil {
-		return fmt.Errorf("note that topic %s was begun: %w", topic, err)
+	if err := r.deleteNode(ctx, begunPath(topic)); err != nil {
+		return fmt.Errorf("forget which log topic %s has: %w", topic, err)
 	}
 	return nil
-}
-
-// Begun reports whether [Registry.MarkBegun] was called for a topic.
-func (r *Registry) Begun(ctx context.Context, topic string) (bool, error) {
-	if err := checkName("topic", topic); err != nil {
-		return false, err
-	}
-	_, is, err := r.client.Exists(ctx, begunPath(topic))
-	if err != nil {
-		return false, fmt.Errorf("whether topic %s was begun: %w", topic, err)
-	}
-	return is, nil
 }
 
 // deleteNode deletes a node that may be gone already.

@@ -39,10 +39,11 @@
 //   - The topic is not what it was (it begins later, ends earlier, or holds something
 //     else): the registry says so, goes on answering for the ids that it knows, and
 //     changes nothing any more. Ids of a log that lost its beginning would be given
-//     out again. A registry that is started anew does not know what the topic was: one
-//     that finds it by ZooKeeper ("kafka schema-registry --zk-connect") begins none
-//     where there was one before, and takes the one that is there; one that is told the
-//     broker ([AtBroker]) begins one wherever it is missing.
+//     out again. One that is started anew knows what the topic was if somebody keeps
+//     that for it ([StoreConfig], Claim), as "kafka schema-registry --zk-connect" does in
+//     ZooKeeper: it begins none where there was one before, and takes no other one for
+//     it. One that is told the broker ([AtBroker]) takes what is there, and begins a
+//     topic wherever it is missing.
 //   - Something else was written into the topic: it is passed over, and counted.
 //   - The registry is away: a [Client] goes on with the ids that it knows.
 //   - A payload that only begins like one with a schema, or whose bytes do not fit it,

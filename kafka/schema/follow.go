@@ -64,10 +64,30 @@ func (s *Store) readLog(ctx context.Context) error {
 		if err != nil {
 			return readError(ctx, err)
 		}
+		if err := s.claim(ctx, m); err != nil {
+			return err
+		}
 		if err := s.take(m, known); err != nil {
 			return err
 		}
 	}
+}
+
+// claim tells the name of the log, the hash of the first record that counts: who writes it
+// gives it a name by chance. The state changes by this goroutine alone.
+func (s *Store) claim(ctx context.Context, m consumer.Message) error {
+	if s.cfg.Claim == nil || s.state.sequence > 0 {
+		return nil
+	}
+	if r, ok := parseRecord(m.Payload); !ok || r.Sequence != 1 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*askTimeout)
+	defer cancel()
+	if err := s.cfg.Claim(ctx, fmt.Sprintf("%x", sha256.Sum256(m.Payload))); err != nil {
+		return fmt.Errorf("%s-0, offset %d: %w", message.SchemasTopic, m.Offset, err)
+	}
+	return nil
 }
 
 // connectInTime returns the address of the broker that has the topic.

@@ -30,6 +30,13 @@ type StoreConfig struct {
 	// same broker.
 	Locate func(ctx context.Context) (broker string, err error)
 
+	// Claim, if set, is told which log it is that was found, by a name that no other one
+	// has: at the start, before anything counts of it; "" for one in which nothing does
+	// yet. Who keeps the first name for good, and answers another one by an error that
+	// wraps [ErrBroken], lets no log be followed that is not the one that was begun. Other
+	// errors are tried again.
+	Claim func(ctx context.Context, log string) error
+
 	ConnectTimeout time.Duration // of [Open]: how long the broker is tried at the start
 	ChangeTimeout  time.Duration // of one change, or of one look at the end of the log
 	MaxBytes       int64         // of all schemas together (inclusive): their texts, and what versions and subjects cost
@@ -126,10 +133,13 @@ func (s *Store) load(ctx context.Context) error {
 	for {
 		// There may be much to read, so only the caller bounds this.
 		err := s.catchUp(ctx)
-		if err == nil || ctx.Err() != nil || s.Broken() != nil {
+		if err == nil && s.Stats().Sequence == 0 && s.cfg.Claim != nil {
+			err = s.cfg.Claim(ctx, "")
+		}
+		if err == nil || ctx.Err() != nil || errors.Is(err, ErrBroken) {
 			return err
 		}
-		s.cfg.Logger.Warn("the broker of the schemas went away while they were read, trying again", "error", err)
+		s.cfg.Logger.Warn("the schemas could not be read to the end, trying again", "error", err)
 		if err := pause(ctx, retryInterval); err != nil {
 			return err
 		}

@@ -2,11 +2,13 @@ package schema_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -178,5 +180,92 @@ func TestImpossibleRecords(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// claims keeps which log is the cluster's, as "kafka schema-registry" has ZooKeeper do it: a
+// stand-in.
+type claims struct {
+	mu    sync.Mutex
+	noted string
+	fail  error
+	asked int
+}
+
+func (c *claims) claim(_ context.Context, log string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked++
+	if c.fail != nil {
+		return c.fail
+	}
+	if c.noted == "" {
+		c.noted = log
+	}
+	if c.noted != log {
+		return fmt.Errorf("%w: another one was begun", schema.ErrBroken)
+	}
+	return nil
+}
+
+func (c *claims) option(cfg *schema.StoreConfig) { cfg.Claim = c.claim }
+
+func (c *claims) failWith(err error) (asked int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fail = err
+	return c.asked
+}
+
+// TestAnotherTopic: a registry that is started anew follows no topic but the one that was
+// begun, though another one, empty or not, is at the broker that it finds.
+func TestAnotherTopic(t *testing.T) {
+	var c claims
+	first, other := kafkatest.Start(t), kafkatest.Start(t)
+	openStore(t, first, c.option) // nothing counts yet, so nothing is noted
+	openStore(t, other, c.option)
+	publish(t, first, message.SchemasTopic, []byte("no record"))
+	s := openStore(t, first, c.option)
+	v := register(t, s, "s", viewV1)
+	refused := func(what string) {
+		t.Helper()
+		if s, err := schema.Open(bounded(t), schema.StoreConfig{Locate: schema.AtBroker(other.HostPort()), Claim: c.claim}); !errors.Is(err, schema.ErrBroken) {
+			t.Errorf("%s: %v", what, err)
+			if err == nil {
+				s.Close()
+			}
+		}
+	}
+	refused("an empty one")
+	register(t, openStore(t, other), "s", viewV1) // the same schema, and not the same log
+	refused("one of its own")
+	again := openStore(t, first, c.option)
+	if text, err := again.ByID(bounded(t), v.ID); err != nil || text != viewV1 {
+		t.Errorf("the one that was begun: %s, %v", text, err)
+	}
+}
+
+// TestNothingCountsBeforeTheClaim: while it cannot be noted which log it is, no id is given;
+// then it is.
+func TestNothingCountsBeforeTheClaim(t *testing.T) {
+	var c claims
+	b := kafkatest.Start(t)
+	s := openStore(t, b, c.option, func(cfg *schema.StoreConfig) { cfg.ChangeTimeout = time.Second })
+	before := c.failWith(errors.New("not now"))
+	if _, err := s.Register(bounded(t), schema.Registration{Subject: "s", Schema: mustParse(t, viewV1)}); err == nil {
+		t.Error("an id was given")
+	}
+	if n := s.Stats().Schemas; n != 0 {
+		t.Errorf("%d schemas count", n)
+	}
+	if asked := c.failWith(nil); asked == before {
+		t.Error("it was not asked for")
+	}
+	eventually(t, "the change counts", func() bool {
+		v, err := s.Register(bounded(t), schema.Registration{Subject: "s", Schema: mustParse(t, viewV1)})
+		return err == nil && v.ID == 1
+	})
+	if c.noted == "" {
+		t.Error("nothing is noted")
 	}
 }

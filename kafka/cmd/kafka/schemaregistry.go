@@ -28,8 +28,9 @@ today's registry clients ask for it, until it is told to stop by SIGINT or SIGTE
 All that it knows stands in the topic "schemas" of the cluster, one partition at one
 broker, which is made if there never was one, and which brokers keep for ever. Nothing
 is kept elsewhere: started again, here or on another machine, it knows the same. Several
-may run for one cluster at once; the topic decides between them. With --broker-list the
-topic is made whenever that broker does not have it.
+may run for one cluster at once; the topic decides between them. Which one it is is noted
+in ZooKeeper with the first schema: another one, made while its broker was away, is not
+taken for it. With --broker-list the topic is made whenever that broker does not have it.
 
 While the broker of the topic is away it answers for what it knows, and refuses to
 change anything. Everybody who can reach the address may change schemas, so serve it to
@@ -45,6 +46,7 @@ const schemaRegistryExamples = `  kafka schema-registry --zk-connect 127.0.0.1:2
 type schemaRegistryOptions struct {
 	list, listen string
 	zk           zkOptions
+	beginAnew    bool
 	maxBytes     *byteSize
 	log          *slog.Logger
 	notes        io.Writer
@@ -56,6 +58,7 @@ func runSchemaRegistry(ctx context.Context, args []string, std stdio) error {
 	zk := fs.zkConnectFlag()
 	fs.StringVar(&o.list, listFlag, "", "without ZooKeeper: the one broker, HOST:PORT, that keeps the schemas")
 	fs.StringVar(&o.listen, "listen", "127.0.0.1:8081", "address to serve clients on; port 0 takes a free one, which the log tells")
+	fs.BoolVar(&o.beginAnew, "begin-anew", false, "when the topic is lost for good: go on with another one, or make it, and give its ids again; for one start")
 	o.maxBytes = fs.sizeFlag("max-schemas-size", schema.DefaultMaxStoreBytes, "how much memory all schemas may take, about; more are refused")
 	connectTimeout := fs.connectFlag()
 	level := logLevel(slog.LevelInfo)
@@ -71,6 +74,8 @@ func runSchemaRegistry(ctx context.Context, args []string, std stdio) error {
 	o.log = format.logger(std.Err, slog.Level(level))
 	o.zk.servers, o.zk.connect = *zk, *connectTimeout
 	switch {
+	case o.beginAnew && *zk == "":
+		return usagef("--begin-anew: it is for --zk-connect")
 	case *connectTimeout < 0:
 		return usagef("--connect-timeout %v: 0 or more is wanted", *connectTimeout)
 	case *o.maxBytes < 1:
@@ -88,13 +93,13 @@ func runSchemaRegistry(ctx context.Context, args []string, std stdio) error {
 
 // run runs the registry until ctx ends.
 func (o *schemaRegistryOptions) run(ctx context.Context) error {
-	locate, done, err := o.locator(ctx)
+	place, done, err := o.place(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
 	store, err := schema.Open(ctx, schema.StoreConfig{
-		Locate: locate, ConnectTimeout: max(o.zk.connect, time.Millisecond), MaxBytes: int64(*o.maxBytes), Logger: o.log,
+		Locate: place.Locate, Claim: place.Claim, ConnectTimeout: max(o.zk.connect, time.Millisecond), MaxBytes: int64(*o.maxBytes), Logger: o.log,
 	})
 	if err != nil {
 		return err
@@ -119,25 +124,31 @@ func (o *schemaRegistryOptions) run(ctx context.Context) error {
 	return s.Err()
 }
 
-// locator returns what finds the broker of the topic, and what is to be called when it
-// is not needed any more.
-func (o *schemaRegistryOptions) locator(ctx context.Context) (locate func(context.Context) (string, error), done func(), err error) {
+// place returns a store's settings that say where the topic is, and what is to be called
+// when they are not needed any more.
+func (o *schemaRegistryOptions) place(ctx context.Context) (c schema.StoreConfig, done func(), err error) {
 	if o.zk.servers == "" {
 		brokers, err := brokerList(o.list)
 		if err != nil {
-			return nil, nil, err
+			return c, nil, err
 		}
 		if len(brokers) != 1 {
-			return nil, nil, usagef("--broker-list: one broker keeps all schemas, and %d are given (with --zk-connect the registry finds it)", len(brokers))
+			return c, nil, usagef("--broker-list: one broker keeps all schemas, and %d are given (with --zk-connect the registry finds it)", len(brokers))
 		}
-		return schema.AtBroker(brokers[0]), func() {}, nil
+		return schema.StoreConfig{Locate: schema.AtBroker(brokers[0])}, func() {}, nil
 	}
 	reg, err := o.zk.open(ctx, o.notes)
 	if err != nil {
-		return nil, nil, err
+		return c, nil, err
+	}
+	if o.beginAnew {
+		if err := reg.ForgetLog(ctx, message.SchemasTopic); err != nil {
+			closeRegistry(reg, o.notes)
+			return c, nil, err
+		}
 	}
 	p := schemasPlace{zk: o.zk, reg: reg, notes: o.notes}
-	return p.find, func() { closeRegistry(reg, o.notes) }, nil
+	return schema.StoreConfig{Locate: p.find, Claim: p.claim}, func() { closeRegistry(reg, o.notes) }, nil
 }
 
 // schemasPlace finds the broker that has the topic of schemas, by ZooKeeper.
@@ -147,8 +158,19 @@ type schemasPlace struct {
 	notes io.Writer
 }
 
+// claim compares the log of the topic with the one that this cluster's schemas were begun
+// in: see [schema.StoreConfig].
+func (p schemasPlace) claim(ctx context.Context, log string) error {
+	noted, err := p.reg.NoteLog(ctx, message.SchemasTopic, log)
+	if err == nil && noted != log {
+		err = fmt.Errorf("%w: topic %s is another one than this cluster's schemas are in: start the broker that has that, and delete this one (\"kafka topics delete %[2]s --broker-list …\"); if it is gone for good, --begin-anew goes on with this one, which gives the same ids again",
+			schema.ErrBroken, message.SchemasTopic)
+	}
+	return err
+}
+
 // find returns the address of the broker. The topic is made, at the broker with the
-// least id, only if it is registered nowhere and never was found before: a broker that is
+// least id, only if it is registered nowhere and no schema was ever in it: a broker that is
 // away may have it.
 func (p schemasPlace) find(ctx context.Context) (string, error) {
 	var maker *registry.Broker
@@ -158,10 +180,6 @@ func (p schemasPlace) find(ctx context.Context) (string, error) {
 		case err != nil:
 			return "", err
 		case len(have) == 1:
-			// Before an id is given: a topic of which nothing is left may not begin again.
-			if err := p.reg.MarkBegun(ctx, message.SchemasTopic); err != nil {
-				return "", err
-			}
 			return have[0].Addr(), nil
 		case len(have) > 1:
 			var ids []string
@@ -179,12 +197,12 @@ func (p schemasPlace) find(ctx context.Context) (string, error) {
 			if slices.Contains(topics, message.SchemasTopic) {
 				return "", fmt.Errorf("topic %s is at a broker that is not registered now: start it", message.SchemasTopic)
 			}
-			begun, err := p.reg.Begun(ctx, message.SchemasTopic)
+			noted, err := p.reg.NoteLog(ctx, message.SchemasTopic, "")
 			switch {
 			case err != nil:
 				return "", err
-			case begun:
-				return "", fmt.Errorf("topic %s was there before, and no broker that lives has it: start the broker that has it; if it is gone for good, a new one gives the same ids again (\"kafka topics create %[1]s --broker-list …\" makes it)",
+			case noted != "":
+				return "", fmt.Errorf("topic %s was there before, and no broker that lives has it: start the broker that has it; if it is gone for good, --begin-anew makes a new one, which gives the same ids again",
 					message.SchemasTopic)
 			case len(brokers) == 0:
 				return "", p.zk.noBroker()
