@@ -106,7 +106,8 @@ type checker struct {
 	state     *State     // all but what is in tally and positions
 	tally     *tally
 	positions map[partitionKey]*position
-	told      int64 // problems that were logged
+	begun     map[partitionKey]int // how often one without a position was begun with
+	told      int64                // problems that were logged
 	toldAt    time.Duration
 	saved     int64 // the tally's changes that are in the file
 	moved     bool  // something beside them is not
@@ -148,7 +149,7 @@ func openChecker(cfg CheckerConfig) (*checker, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	c := &checker{cfg: cfg, lock: lock, state: state, positions: map[partitionKey]*position{}}
+	c := &checker{cfg: cfg, lock: lock, state: state, positions: map[partitionKey]*position{}, begun: map[partitionKey]int{}}
 	if c.tally, err = state.tally(cfg.Limits); err != nil {
 		return nil, errors.Join(fmt.Errorf("audit: state %s: %w", cfg.State, err), lock.Close())
 	}
@@ -201,8 +202,56 @@ func (c *checker) count(key partitionKey, messages []counted, first, next int64,
 		p.Next = next
 		c.moved = true
 	}
-	p.Problem = ""
+	p.Problem, p.Gone = "", 0
 	c.tell(key)
+}
+
+// counted returns up to where each partition is counted.
+func (c *checker) counted() map[partitionKey]int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := map[partitionKey]int64{}
+	for key, p := range c.positions {
+		next[key] = p.Next
+	}
+	return next
+}
+
+// behind returns how many bytes of logs are not counted up to some ends. Of a log that is
+// empty nothing can be counted any more; what was deleted before it was is noted.
+func (c *checker) behind(ends map[partitionKey]logEnds) map[partitionKey]int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lag := map[partitionKey]int64{}
+	for key, e := range ends {
+		p := c.positions[key]
+		switch {
+		case e.first < e.end && p == nil:
+			lag[key] = e.end
+		case e.first < e.end:
+			lag[key] = max(e.end-p.Next, 0)
+		default:
+			lag[key] = 0
+			if p != nil {
+				c.gone(key, p, e.first)
+			}
+		}
+	}
+	return lag
+}
+
+// gone notes that a log, which is empty, begins at an offset. Messages that the consumer has
+// in hand may still be counted, so the position stays. mu is held.
+func (c *checker) gone(key partitionKey, p *position, first int64) {
+	n := max(first-p.Next, 0)
+	if n == p.Gone {
+		return
+	}
+	p.Gone, c.moved = n, true
+	if n > 0 {
+		c.cfg.Logger.Error("the rest of the log was deleted before it was counted: what was in it will be missing", "partition", key.String(),
+			"from", p.Next, "to", first, "bytes", n)
+	}
 }
 
 // place compares where a chunk begins with where the partition was counted up to.
@@ -210,6 +259,10 @@ func (c *checker) place(key partitionKey, first, next int64) *position {
 	p := c.positions[key]
 	if p == nil {
 		p = newPosition(Position{Topic: key.topic, Broker: key.broker, Partition: key.partition, Next: first})
+		if c.begun[key] > 1 {
+			p.given = first // it was given up and claimed again with this chunk in hand
+		}
+		delete(c.begun, key)
 		c.positions[key] = p
 	}
 	switch {
@@ -238,6 +291,7 @@ func (c *checker) start(key partitionKey) (offset int64, ok bool) {
 	defer c.mu.Unlock()
 	p := c.positions[key]
 	if p == nil {
+		c.begun[key]++
 		return 0, false
 	}
 	p.given, p.again, p.chunks = p.Next, -1, 0
@@ -286,11 +340,12 @@ func (c *checker) tell(key partitionKey) {
 		"uncounted", e.Uncounted, "last", e.LastProblem)
 }
 
-// caughtUp notes that the tier held nothing more at a time.
+// caughtUp notes that the tier held nothing more at a time. One that lies ahead was noted
+// when the clock was wrong, and would have windows judged before they are counted.
 func (c *checker) caughtUp(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if at.After(c.state.CaughtUp) {
+	if at.After(c.state.CaughtUp) || c.state.CaughtUp.After(c.cfg.Clock.Now()) {
 		c.state.CaughtUp = at.UTC().Truncate(time.Millisecond)
 		c.moved = true
 	}

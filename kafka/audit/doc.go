@@ -35,7 +35,9 @@
 //   - A clock that is off by minutes, either way: its messages and events are counted in
 //     the windows of its own time. A window in the past is open for the grace after what
 //     was last heard of it, so it is not called missing between its messages and events.
-//   - A clock that is put back while a producer runs: see [Producer].
+//   - A clock that is put back while a producer runs: see [Producer]. One of a checker's
+//     host that was far ahead, and is put right: what comes then is counted by its windows
+//     again; those that were made sums too early stay sums.
 //   - Later than [Limits.Ahead] from now: counted as from the future, not by windows, and
 //     the tier is not clean.
 //   - Longer ago than [Limits.Keep]: counted as late. Their windows have been judged, and

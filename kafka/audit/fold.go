@@ -76,6 +76,12 @@ const foldParts = 1000
 func (t *tally) fold(now int64) {
 	keep := t.limits.Keep.Milliseconds()
 	horizon := windowStart(max(now-keep, 0), t.window*max(keep/foldParts/t.window, 1))
+	if t.horizon+keep-now > t.limits.Ahead.Milliseconds() {
+		// The clock was far ahead when the horizon was moved: what is made now would be late
+		// for as long, and no window of it judged.
+		t.horizon = horizon
+		t.changes++
+	}
 	if horizon <= t.horizon {
 		return
 	}

@@ -127,7 +127,7 @@ func (c watcherCollector) collectPartitions(gauge, counter func(*prometheus.Desc
 		if p.Problem != "" {
 			stalled++
 		}
-		skipped[key.topic] += p.Skipped
+		skipped[key.topic] += p.Skipped + p.Gone
 	}
 	gauge(stalledDesc, float64(stalled))
 	for topic, n := range skipped {

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"kafkalab/kafka/client"
 	"kafkalab/kafka/consumer"
 	"kafkalab/kafka/envelope"
 	"kafkalab/kafka/producer"
@@ -274,6 +276,68 @@ func TestPaperR29DeadProducerIsNeverComplete(t *testing.T) {
 	}
 	c.close(w)
 	c.close(again)
+}
+
+// What retention deletes while nobody watches, messages and the events of them alike, does
+// not leave a tier that looks complete.
+func TestDeletedWhileNobodyWatched(t *testing.T) {
+	c := startCluster(t)
+	w := c.watch("live")
+	publish := func(server string) {
+		t.Helper()
+		p := c.audited(server, c.producer(producer.AcksFlushed))
+		for range 8 {
+			if err := p.Send(testContext(t), "clicks", nil, bodies(1)...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.Close(testContext(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish("front1")
+	if r := c.await("all judged", settled(8), "live"); !r.Clean {
+		t.Fatalf("%s", text(t, r))
+	}
+	c.close(w)
+	publish("front2")
+	for _, b := range c.brokers {
+		b.Config.Storage.RetentionAge, b.Config.Storage.CleanupInterval = time.Millisecond, 10*time.Millisecond
+		b.Restart()
+	}
+	for deadline := time.Now().Add(30 * time.Second); !c.emptied(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the logs are not emptied")
+		}
+	}
+	began := time.Now()
+	w = c.watch("live")
+	r := c.await("caught up", func(r *Report) bool { return r.Tiers[0].CaughtUp.After(began) }, "live")
+	if r.Clean || !strings.Contains(fmt.Sprint(r.Tiers[0].Notes), "were deleted before they were counted") {
+		t.Errorf("%s", text(t, r))
+	}
+	c.close(w)
+}
+
+// emptied says whether nothing is left in any log of the cluster.
+func (c *cluster) emptied() bool {
+	c.Helper()
+	for _, b := range c.brokers {
+		conn, err := client.Dial(testContext(c), b.HostPort(), client.Config{})
+		if err != nil {
+			c.Fatal(err)
+		}
+		states, err := conn.Topics(testContext(c))
+		if err := errors.Join(err, conn.Close()); err != nil {
+			c.Fatal(err)
+		}
+		for _, s := range states {
+			if s.First < s.Watermark {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // silent takes events and loses them.

@@ -226,6 +226,92 @@ func TestChunksThatComeAgain(t *testing.T) {
 	}
 }
 
+// A partition of which nothing was counted yet is given up and claimed again while its
+// first chunk is in hand: that counts once too, and the log did not begin anew.
+func TestFirstChunkThatComesAgain(t *testing.T) {
+	all := steps(t)
+	c, err := replayChecker(t, folder(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := feed(c, all, false); err != nil {
+		t.Fatal(err)
+	}
+	want := outcome(t, c)
+	if c, err = replayChecker(t, folder(t)); err != nil {
+		t.Fatal(err)
+	}
+	first := all[0]
+	for range 2 {
+		if at, ok := c.start(first.key); ok {
+			t.Fatalf("it goes on at %d", at)
+		}
+	}
+	c.count(first.key, first.messages, first.first, first.next, false)
+	if err := feed(c, all, false); err != nil {
+		t.Fatal(err)
+	}
+	c.count(first.key, first.messages, first.first, first.next, false)
+	if p := c.positions[first.key]; p.BeganAnew != 1 {
+		t.Errorf("a log that begins anew later: %+v", p)
+	}
+	if c, err = replayChecker(t, folder(t)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		c.start(first.key)
+	}
+	for range 2 { // in hand, and from the feed
+		c.count(first.key, first.messages, first.first, first.next, false)
+	}
+	if err := feed(c, all[1:], false); err != nil {
+		t.Fatal(err)
+	}
+	if got := outcome(t, c); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+// What was deleted of a log before it was counted is told of, also when nothing has come
+// since; not when it was counted.
+func TestRestOfALogIsDeleted(t *testing.T) {
+	c, err := replayChecker(t, folder(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, other, fresh := partitionKey{"clicks", 0, 0}, partitionKey{"clicks", 0, 1}, partitionKey{"clicks", 0, 2}
+	for _, k := range []partitionKey{key, other} {
+		c.count(k, []counted{{header: header("front1", 1, uint64(k.partition)+1, 0)}}, 0, 100, false)
+	}
+	ends := map[partitionKey]logEnds{key: {500, 500}, other: {100, 100}, fresh: {300, 300}}
+	for range 2 {
+		for k, n := range c.behind(ends) {
+			if n != 0 {
+				t.Errorf("%v is %d bytes behind, and is empty", k, n)
+			}
+		}
+		if got := outcome(t, c); !strings.Contains(got, `"gone":400`) || !strings.Contains(got, "partition clicks 0-0: 400 bytes were deleted before they were counted") ||
+			strings.Count(got, "were deleted") != 1 || !strings.Contains(got, `"clean":false`) {
+			t.Errorf("%s", got)
+		}
+	}
+	c.count(key, []counted{{offset: 500, header: header("front1", 1, 3, 0)}}, 500, 600, false)
+	if p := c.positions[key]; p.Gone != 0 || p.Skipped != 400 || p.Next != 600 {
+		t.Errorf("%+v", p)
+	}
+	ends[key] = logEnds{500, 900}
+	if n := c.behind(ends)[key]; n != 300 {
+		t.Errorf("it is %d bytes behind", n)
+	}
+	if err := shorter(ends, c.counted()); err != nil {
+		t.Error(err)
+	}
+	ends[key] = logEnds{0, 50}
+	if err := shorter(ends, c.counted()); err == nil {
+		t.Error("a log that ends before what was counted of it passes for the same")
+	}
+}
+
 // A state is used by one process, of one tier, window and set of topics; one that is
 // damaged is refused.
 func TestStatesAreGuarded(t *testing.T) {
@@ -263,5 +349,24 @@ func TestStatesAreGuarded(t *testing.T) {
 	}
 	if _, err := replayChecker(t, files); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("a damaged state: %v", err)
+	}
+	for what, content := range map[string]string{
+		"no counts of a topic": `{"tier":"live","window_ms":10000,"topics":{"clicks":null}}`,
+		"no topics":            `{"tier":"live","window_ms":10000}`,
+		"a layer of nothing":   `{"tier":"live","window_ms":10000,"topics":{"clicks":{}},"producers":[{"slots":[{"came":[null]}]}]}`,
+		"an event of nothing":  `{"tier":"live","window_ms":10000,"topics":{"clicks":{}},"producers":[{"events":[{"length_ms":1000}]}]}`,
+		"no window":            `{"tier":"live","topics":{"clicks":{}}}`,
+	} {
+		if err := replaceFile(files, "/d/state", stateKind, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := readState(files, "/d/state"); err == nil {
+			if _, err := Compare([]*State{s}, ReportOptions{}); err == nil {
+				t.Errorf("%s: it is compared", what)
+			}
+		}
+		if _, err := replayChecker(t, files); err == nil {
+			t.Errorf("%s: it is gone on with", what)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kafkalab/kafka/envelope"
+	"kafkalab/kafka/internal/clock"
 )
 
 // One lost and one doubled do not cancel out: the sequence numbers tell which ones came.
@@ -273,6 +274,39 @@ func TestOlderWindowsBecomeSums(t *testing.T) {
 	again := reread(t, c.state("live", 30*time.Hour))
 	if a, b := text(t, compare(t, again)), text(t, r); a != b {
 		t.Errorf("read again:\n%s\nwas\n%s", a, b)
+	}
+}
+
+// The clock of the checker is two days ahead for a moment. What is made after that is counted
+// by windows, and they are judged when they are caught up, not before.
+func TestCheckerClockThatWasAhead(t *testing.T) {
+	manual := clock.NewManual(at(0))
+	c, err := openChecker(CheckerConfig{Tier: "live", Topics: []string{"clicks"}, State: "/d/state", Files: folder(t), Clock: manual})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := partitionKey{"clicks", 0, 0}
+	save := func(d time.Duration) {
+		t.Helper()
+		manual.Step(at(d).Sub(manual.Now()))
+		if err := c.save(); err != nil {
+			t.Fatal(err)
+		}
+		c.caughtUp(at(d))
+	}
+	c.count(key, []counted{{header: header("front1", 1, 1, 0)}}, 0, 100, false)
+	save(0)
+	save(48 * time.Hour)
+	save(time.Minute)
+	c.count(key, []counted{{offset: 100, header: header("front1", 1, 2, time.Minute)}}, 100, 200, false)
+	c.count(partitionKey{"audit", 0, 0}, []counted{{event: event(t, "front1", 1, time.Minute, 1, "2-3")}}, 0, 100, true)
+	save(time.Minute + time.Second)
+	wantRows(t, compare(t, c.state), "live front1 1m0s: open, 2 made, 1 counted")
+	save(time.Hour)
+	r := compare(t, c.state)
+	wantRows(t, r, "live front1 1m0s: missing, 2 made, 1 counted, 1 missing")
+	if counts := c.tally.topics["clicks"]; r.Clean || counts.Late != 0 || counts.Messages != 2 {
+		t.Errorf("%+v, %s", counts, text(t, r))
 	}
 }
 

@@ -70,9 +70,9 @@ func (c *comparison) sums(i int) TierSums {
 			sums.Clean = false
 			note("partition %v stands still at offset %d: %s", key, p.Next, p.Problem)
 		}
-		if p.Skipped > 0 {
+		if p.Skipped+p.Gone > 0 {
 			sums.Clean = false
-			note("partition %v: %d bytes were deleted before they were counted", key, p.Skipped)
+			note("partition %v: %d bytes were deleted before they were counted", key, p.Skipped+p.Gone)
 		}
 		if p.BeganAnew > 0 {
 			sums.Clean = false

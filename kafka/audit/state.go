@@ -47,9 +47,12 @@ type Position struct {
 	Next      int64  `json:"next"` // offset behind the last message that is counted
 	// Skipped is how many bytes of the log were deleted before they were counted, and
 	// BeganAnew how often the log was found to be another one, of lower offsets.
-	Skipped   int64  `json:"skipped,omitempty"`
-	BeganAnew int64  `json:"began_anew,omitempty"`
-	Problem   string `json:"problem,omitempty"` // why it stands still, if it does
+	Skipped   int64 `json:"skipped,omitempty"`
+	BeganAnew int64 `json:"began_anew,omitempty"`
+	// Gone is how many bytes behind Next were deleted, of a log in which nothing has come
+	// since: they are among those skipped as soon as something comes.
+	Gone    int64  `json:"gone,omitempty"`
+	Problem string `json:"problem,omitempty"` // why it stands still, if it does
 }
 
 // FileDone is a file that was counted.
@@ -176,6 +179,11 @@ func (s *State) tally(limits Limits) (*tally, error) {
 func (s *State) check() error {
 	if s.Tier == "" || s.Topics == nil {
 		return errors.New("it names no tier or topics")
+	}
+	for topic, counts := range s.Topics {
+		if counts == nil {
+			return fmt.Errorf("topic %.60q has no counts", topic)
+		}
 	}
 	for _, p := range s.Producers {
 		for _, c := range p.Slots {

@@ -39,14 +39,18 @@ func (w *Watcher) watchEnds() {
 			_ = c.Close() // nothing is under way on it
 		}
 	}()
-	var ends map[partitionKey]int64
+	var ends map[partitionKey]logEnds
 	var asked time.Time
 	for {
 		if ends == nil {
 			at := w.cfg.Clock.Now()
 			ctx, cancel := context.WithTimeout(w.life, endsTimeout)
+			before := w.checker.counted()
 			found, err := w.ends(ctx, conns)
 			cancel()
+			if err == nil {
+				err = shorter(found, before)
+			}
 			if err == nil {
 				ends, asked = found, at
 			} else if w.life.Err() == nil {
@@ -68,28 +72,36 @@ func (w *Watcher) watchEnds() {
 	}
 }
 
+// logEnds is where a log begins and ends. There is nothing in it where both are the same.
+type logEnds struct{ first, end int64 }
+
+// shorter returns an error if a log ends before what was counted of it had come to: it
+// began anew, and the consumer has not found out yet. An empty one has nothing to be counted.
+func shorter(ends map[partitionKey]logEnds, counted map[partitionKey]int64) error {
+	for key, e := range ends {
+		if next := counted[key]; e.first < e.end && e.end < next {
+			return fmt.Errorf("partition %v is counted up to offset %d, and ends at %d", key, next, e.end)
+		}
+	}
+	return nil
+}
+
 // reached says whether all is counted up to some ends, and notes what is not.
-func (w *Watcher) reached(ends map[partitionKey]int64) bool {
+func (w *Watcher) reached(ends map[partitionKey]logEnds) bool {
 	lag := map[partitionKey]int64{}
 	all := true
-	w.checker.mu.Lock()
-	for key, end := range ends {
-		next := int64(0)
-		if p := w.checker.positions[key]; p != nil {
-			next = p.Next
-		}
-		lag[key] = max(end-next, 0)
-		all = all && lag[key] == 0
+	for key, n := range w.checker.behind(ends) {
+		lag[key] = n
+		all = all && n == 0
 	}
-	w.checker.mu.Unlock()
 	w.lags.mu.Lock()
 	w.lags.bytes = lag
 	w.lags.mu.Unlock()
 	return all
 }
 
-// ends asks for the watermark of every partition. An empty log counts as reaching to 0.
-func (w *Watcher) ends(ctx context.Context, conns map[int32]*client.Conn) (map[partitionKey]int64, error) {
+// ends asks for the beginning and the watermark of every partition.
+func (w *Watcher) ends(ctx context.Context, conns map[int32]*client.Conn) (map[partitionKey]logEnds, error) {
 	brokers, err := w.cfg.Registry.Brokers(ctx)
 	if err != nil {
 		return nil, err
@@ -115,7 +127,7 @@ func (w *Watcher) ends(ctx context.Context, conns map[int32]*client.Conn) (map[p
 	if err := w.awaitAbsent(registered); err != nil {
 		return nil, err
 	}
-	ends := map[partitionKey]int64{}
+	ends := map[partitionKey]logEnds{}
 	for id, topics := range wanted {
 		if addrs[id] == "" {
 			return nil, fmt.Errorf("broker %d has topics and is not registered", id)
@@ -133,7 +145,7 @@ func (w *Watcher) ends(ctx context.Context, conns map[int32]*client.Conn) (map[p
 }
 
 // askEnds asks one broker.
-func (w *Watcher) askEnds(ctx context.Context, conns map[int32]*client.Conn, id int32, addr string, topics []string, ends map[partitionKey]int64) error {
+func (w *Watcher) askEnds(ctx context.Context, conns map[int32]*client.Conn, id int32, addr string, topics []string, ends map[partitionKey]logEnds) error {
 	conn := conns[id]
 	if conn != nil && conn.Addr() != addr {
 		_ = conn.Close() // it leads to where the broker was before
@@ -153,11 +165,7 @@ func (w *Watcher) askEnds(ctx context.Context, conns map[int32]*client.Conn, id 
 		return errors.Join(err, conn.Close())
 	}
 	for _, s := range states {
-		end := s.Watermark
-		if end == s.First {
-			end = 0 // there is nothing to be counted
-		}
-		ends[partitionKey{s.Topic, id, s.Partition}] = end
+		ends[partitionKey{s.Topic, id, s.Partition}] = logEnds{s.First, s.Watermark}
 	}
 	return nil
 }
