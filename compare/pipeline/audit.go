@@ -119,21 +119,26 @@ func (r *run) ask(ctx context.Context) (verdict, error) {
 	return v, nil
 }
 
-// unseen says what the audit has not seen yet; "" if nothing.
+// unseen says what the audit has not seen yet; "" if nothing. Messages that came and copies
+// of them are told apart: many copies are no sign that all messages are counted.
 func (r *run) unseen(v verdict) string {
 	for i, tier := range resultfile.Tiers() {
 		distinct, doubled, _ := r.ledger.counts(i)
-		counted := int64(0)
+		var counted, copies int64
 		for _, row := range v.Rows {
 			if row.Tier == tier && row.Topic == topic {
-				counted += row.Counted + row.Doubled
+				counted += row.Counted
+				copies += row.Doubled
 				if row.Verdict == verdictOpen {
 					return fmt.Sprintf("the window from %s of %s is open in the tier %s", row.Window.Format(time.TimeOnly), row.Server, tier)
 				}
 			}
 		}
-		if counted < distinct+doubled {
-			return fmt.Sprintf("in the tier %s it has counted %d of %d messages", tier, counted, distinct+doubled)
+		switch {
+		case counted < distinct:
+			return fmt.Sprintf("in the tier %s it has counted %d of %d messages", tier, counted, distinct)
+		case copies < doubled:
+			return fmt.Sprintf("in the tier %s it has counted %d of %d copies of messages", tier, copies, doubled)
 		}
 	}
 	return ""

@@ -303,4 +303,18 @@ func TestVerdict(t *testing.T) {
 	if missing := r.unseen(v); !strings.Contains(missing, "tier load it has counted 8 of 9") {
 		t.Errorf("%q", missing)
 	}
+	// Copies do not stand for messages, nor messages for copies.
+	v.Rows[0].Doubled = 1
+	if missing := r.unseen(v); !strings.Contains(missing, "tier load it has counted 8 of 9 messages") {
+		t.Errorf("%q", missing)
+	}
+	v.Rows[0].Counted, v.Rows[0].Doubled = 10, 0
+	r.ledger.take(loadTier, appendLine(nil, 1, 0, 50))
+	if missing := r.unseen(v); !strings.Contains(missing, "tier load it has counted 0 of 1 copies of messages") {
+		t.Errorf("%q", missing)
+	}
+	v.Rows[0].Doubled = 1
+	if missing := r.unseen(v); missing != "" {
+		t.Errorf("%q", missing)
+	}
 }
