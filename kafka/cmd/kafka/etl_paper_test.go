@@ -2,14 +2,18 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
 
+	"kafkalab/kafka/audit"
 	"kafkalab/kafka/envelope"
 	"kafkalab/kafka/etl"
 	"kafkalab/kafka/kafkatest"
@@ -34,20 +38,66 @@ func environmentNumber(t *testing.T, name string, def int) int {
 	return n
 }
 
-// etlLoad is "kafka etl run" of this test's own program.
-func etlLoad(zk, out string) (*exec.Cmd, *bytes.Buffer, error) {
+// ownCommand is "kafka" by this test's own program.
+func ownCommand(args ...string) (*exec.Cmd, *bytes.Buffer, error) {
 	self, err := os.Executable()
 	var notes bytes.Buffer
-	cmd := &exec.Cmd{
-		Path: self, Args: []string{"kafka", "etl", "run", "--zk-connect", zk, "--topic", "clicks", "--out", out, "--split-size", "20KiB"},
-		Env: os.Environ(), Stderr: &notes,
+	return &exec.Cmd{Path: self, Args: append([]string{"kafka"}, args...), Env: os.Environ(), Stderr: &notes}, &notes, err
+}
+
+// etlLoad is "kafka etl run" of messages and of the monitoring events of them.
+func etlLoad(zk, out string) (*exec.Cmd, *bytes.Buffer, error) {
+	return ownCommand("etl", "run", "--zk-connect", zk, "--topic", "clicks", "--topic", audit.DefaultTopic, "--out", out, "--split-size", "20KiB")
+}
+
+// loadAudit has the audit count what is loaded, and judge it.
+type loadAudit struct {
+	t          testing.TB
+	out, state string
+}
+
+// count counts what has been loaded since it was called last.
+func (a loadAudit) count() {
+	a.t.Helper()
+	cmd, notes, err := ownCommand("audit", "count", "--tier", "load", "--dir", a.out, "--topic", "clicks", "--state", a.state, "--keep", "120h", "--lag", "0s")
+	if err == nil {
+		err = cmd.Run()
 	}
-	return cmd, &notes, err
+	if err != nil {
+		a.t.Fatalf("audit count: %v: %s", err, notes)
+	}
+}
+
+// check wants the audit to say that so many messages are loaded, each once, and none is
+// missing.
+func (a loadAudit) check(sent int) {
+	a.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(500 * time.Millisecond) {
+		a.count()
+		cmd, notes, err := ownCommand("audit", "report", "--state", a.state, "--json", "--grace", "1ms")
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		out, failed := cmd.Output()
+		var r audit.Report
+		if err := json.Unmarshal(out, &r); err != nil {
+			a.t.Fatalf("audit report: %v: %v: %s", failed, err, notes)
+		}
+		s := r.Tiers[0]
+		if s.Open > 0 && time.Now().Before(deadline) {
+			continue
+		}
+		if failed != nil || !r.Clean || s.Complete != s.Windows || s.Made != uint64(sent) || s.Counted != uint64(sent) || s.Missing+s.Doubled+s.Unreported > 0 {
+			a.t.Errorf("%d messages were sent, and the audit says (%v) %+v", sent, failed, s)
+		}
+		return
+	}
 }
 
 // TestPaperR30KilledLoads: "kafka etl run" is killed with signal 9 at random points, while
 // producers go on. Whatever was being done is done again by the next one: in the end each
-// message is in the output once, and at no time is one there twice (NetDB'11 §4).
+// message is in the output once, and at no time is one there twice, which the audit says
+// too (NetDB'11 §4).
 func TestPaperR30KilledLoads(t *testing.T) {
 	kills := environmentNumber(t, "KAFKALAB_KILLS", etlKills)
 	seed := uint64(environmentNumber(t, "KAFKALAB_SEED", int(time.Now().UnixNano()&0x7fffffff)))
@@ -56,7 +106,8 @@ func TestPaperR30KilledLoads(t *testing.T) {
 	zk := startZooKeeper(t).Addr
 	brokers := []*kafkatest.Broker{kafkatest.Start(t, registered(zk, 0)), kafkatest.Start(t, registered(zk, 1))}
 	out := t.TempDir()
-	sent := 0
+	audited := loadAudit{t, out, filepath.Join(t.TempDir(), "state")}
+	sent, events := 0, 0
 	publish := func(n int) {
 		t.Helper()
 		for i, b := range brokers {
@@ -64,13 +115,27 @@ func TestPaperR30KilledLoads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var payloads [][]byte
+			var payloads, told [][]byte
+			made := map[time.Time]*audit.Event{} // by window
 			for range n {
 				sent++
 				h := envelope.Header{Time: time.Now().Add(-time.Duration(sent%3) * 24 * time.Hour), Server: "front", Producer: envelope.ProducerID{1}, Sequence: uint64(sent)}
 				payloads = append(payloads, envelope.Append(nil, h, bytes.Repeat([]byte{byte(sent)}, 100)))
+				window := h.Time.UTC().Truncate(audit.DefaultWindow)
+				if made[window] == nil {
+					made[window] = &audit.Event{Producer: h.Producer, Server: h.Server, Topic: "clicks", Window: window, Length: audit.DefaultWindow, Part: events, Revision: 1}
+				}
+				made[window].Made.Add(audit.Range{First: h.Sequence, Last: h.Sequence})
 			}
-			if err := p.Send(t.Context(), "clicks", 0, payloads...); err != nil {
+			events++
+			for _, e := range made {
+				event, err := e.Append(nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				told = append(told, event)
+			}
+			if err := errors.Join(p.Send(t.Context(), "clicks", 0, payloads...), p.Send(t.Context(), audit.DefaultTopic, 0, told...)); err != nil {
 				t.Fatal(err)
 			}
 			if err := p.Close(t.Context()); err != nil {
@@ -94,6 +159,9 @@ func TestPaperR30KilledLoads(t *testing.T) {
 		t.Helper()
 		if err := loadedOnce(out, sent, all); err != nil {
 			t.Fatal(err)
+		}
+		if all {
+			audited.count()
 		}
 	}
 	publish(500)
@@ -129,6 +197,7 @@ func TestPaperR30KilledLoads(t *testing.T) {
 	}
 	run()
 	check(true)
+	audited.check(sent)
 	t.Logf("%d loads killed, %d ended before, %d messages; a load took %v", killed, finished, sent, whole)
 }
 
@@ -141,6 +210,9 @@ func loadedOnce(out string, sent int, all bool) error {
 	}
 	seen := map[uint64]bool{}
 	for _, f := range files {
+		if f.Topic != "clicks" {
+			continue
+		}
 		err := etl.ReadFile(f.Path, func(offset int64, payload []byte) error {
 			h, _, err := envelope.Open(payload)
 			if err != nil {
