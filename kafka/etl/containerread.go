@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/flate"
 
 	"kafkalab/kafka/envelope"
+	"kafkalab/kafka/internal/avroshape"
 )
 
 // Bounds of what a container may claim, in bytes.
@@ -26,7 +27,7 @@ type containerReader struct {
 	r     *bufio.Reader
 	sync  [16]byte
 	id    uint32
-	datum *shape
+	datum *avroshape.Shape
 	z     io.ReadCloser // decompresses a block
 
 	packed, block, payload []byte
@@ -51,7 +52,7 @@ func readContainer(r *bufio.Reader, each func(payload []byte) error) error {
 		}
 		rest := c.block
 		for range messages {
-			after, err := c.datum.skip(rest, 0)
+			after, err := c.datum.Skip(rest)
 			if err != nil {
 				return fmt.Errorf("a block of %d messages: %w", messages, err)
 			}
@@ -88,7 +89,7 @@ func (c *containerReader) header() error {
 		return fmt.Errorf("its schema id: %w", err)
 	}
 	c.id = uint32(id)
-	if c.datum, err = parseShape(meta[schemaKey]); err != nil {
+	if c.datum, err = avroshape.Parse(meta[schemaKey]); err != nil {
 		return fmt.Errorf("its schema: %w", err)
 	}
 	_, err = io.ReadFull(c.r, c.sync[:])

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kafkalab/kafka/envelope"
+	"kafkalab/kafka/internal/avroshape"
 )
 
 // ErrNoSchema is returned by a [SchemaSource] for an id that its registry does not
@@ -73,7 +74,7 @@ func newSorter(s Split, to *local, folder string, schemas SchemaSource) *sorter 
 // writerSchema is the schema of an id.
 type writerSchema struct {
 	text string
-	data *shape // nil: the text cannot be used, and its payloads are kept raw
+	data *avroshape.Shape // nil: the text cannot be used, and its payloads are kept raw
 }
 
 // add takes a message, whose payload it copies.
@@ -148,7 +149,7 @@ func (s *sorter) schema(ctx context.Context, payload []byte) (uint32, []byte, er
 		}
 		w = &writerSchema{text: text}
 		if err == nil {
-			w.data, _ = parseShape(text) // none: that is counted with each message
+			w.data, _ = avroshape.Parse(text) // none: that is counted with each message
 		}
 		if len(s.known) < maxKnown {
 			s.known[id] = w
@@ -157,7 +158,7 @@ func (s *sorter) schema(ctx context.Context, payload []byte) (uint32, []byte, er
 	if w.data == nil {
 		return 0, nil, nil
 	}
-	if rest, err := w.data.skip(avro, 0); err != nil || len(rest) > 0 {
+	if rest, err := w.data.Skip(avro); err != nil || len(rest) > 0 {
 		return 0, nil, nil
 	}
 	return id, avro[:len(avro):len(avro)], nil

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/twmb/avro"
+
+	"kafkalab/kafka/internal/avroshape"
 )
 
 const (
@@ -31,6 +33,9 @@ type Schema struct {
 	avro   *avro.Schema
 	fields map[string]bool // names of those of the record; nil: it is none
 
+	shape    *avroshape.Shape // nil: no datum has very many values, see checkValues
+	shapeErr error
+
 	headerOnce sync.Once
 	header     *avro.Schema // reads the audit header alone
 	headerErr  error
@@ -49,23 +54,46 @@ func Parse(text string) (*Schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schema: %w", err)
 	}
-	return &Schema{text: compact, key: key, avro: parsed, fields: fieldNames(compact)}, nil
+	s := &Schema{text: compact, key: key, avro: parsed, fields: fieldNames(compact)}
+	shape, sparse, err := avroshape.ParseForward(compact)
+	switch {
+	case err != nil:
+		s.shapeErr = fmt.Errorf("how many values data have cannot be told: %w", err)
+	case !sparse:
+		s.shape = shape
+	}
+	return s, nil
+}
+
+// maxValues is how many values a datum may hold at least, and then
+// [avroshape.SparseValues] for each of its bytes.
+const maxValues = 8 << 10
+
+// checkValues says why a datum holds more values than its bytes account for, before any
+// is made: of types that have no bytes, such as null and records of nothing else, a datum
+// holds as many as it claims, or as its schema has them contain each other.
+func (s *Schema) checkValues(datum []byte) error {
+	if s.shape == nil {
+		return s.shapeErr
+	}
+	return s.shape.CheckValues(datum, maxValues+avroshape.SparseValues*int64(len(datum)))
 }
 
 // fieldNames returns the names of the fields of a record, nil of any other schema.
 func fieldNames(text string) map[string]bool {
-	var record struct {
-		Type   string `json:"type"`
-		Fields []struct {
-			Name string `json:"name"`
-		} `json:"fields"`
-	}
-	if err := json.Unmarshal([]byte(text), &record); err != nil || record.Type != "record" && record.Type != "error" {
+	// Maps, as fields of a struct would be found by keys of other letters too.
+	var record map[string]json.RawMessage
+	var kind, name string
+	var fields []map[string]json.RawMessage
+	if json.Unmarshal([]byte(text), &record) != nil || json.Unmarshal(record["type"], &kind) != nil || kind != "record" && kind != "error" ||
+		json.Unmarshal(record["fields"], &fields) != nil {
 		return nil
 	}
-	names := make(map[string]bool, len(record.Fields))
-	for _, f := range record.Fields {
-		names[f.Name] = true
+	names := make(map[string]bool, len(fields))
+	for _, f := range fields {
+		if json.Unmarshal(f["name"], &name) == nil {
+			names[name] = true
+		}
 	}
 	return names
 }

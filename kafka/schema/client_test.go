@@ -1,6 +1,7 @@
 package schema_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -297,6 +298,54 @@ func TestPayloadsThatOnlyLookRight(t *testing.T) {
 	}
 	if text, err := c.AppendJSON(bounded(t), nil, payloadOf(good.ID, 4, 'o', 'k', 0)); err != nil || string(text) != `{"s":"ok","a":[]}` {
 		t.Errorf("a good one after them: %s, %v", text, err)
+	}
+}
+
+// TestPayloadsOfNothing: types without bytes make any number of values out of few bytes, by
+// what a datum claims or by its schema alone. They are refused before they are made; as many
+// as their bytes account for are read.
+func TestPayloadsOfNothing(t *testing.T) {
+	registry, store, _ := newRegistry(t)
+	c := newClient(t, registry.URL)
+	doubling := `{"type":"record","name":"All","fields":[{"name":"f0","type":{"type":"record","name":"N0","fields":[]}}`
+	for i := range 60 {
+		doubling += fmt.Sprintf(`,{"name":"f%d","type":{"type":"record","name":"N%[1]d","fields":[{"name":"a","type":"N%d"},{"name":"b","type":"N%[2]d"}]}}`, i+1, i)
+	}
+	doubling += "]}"
+	wide := `{"type":"record","name":"W","fields":[{"name":"x","type":"int"}`
+	for i := range 3000 {
+		wide += fmt.Sprintf(`,{"name":"n%d","type":"null"}`, i)
+	}
+	wide += "]}"
+	claim := binary.AppendVarint(nil, 4000)
+	nulls := bytes.Repeat(append(claim, 0), 5000)
+	for name, bomb := range map[string]struct {
+		schema string
+		datum  []byte
+	}{
+		"2^60 records":          {doubling, nil},
+		"three thousand fields": {`{"type":"array","items":` + wide + `}`, append(append(binary.AppendVarint(nil, 100_000), make([]byte, 100_000)...), 0)},
+		"arrays of arrays":      {`{"type":"array","items":{"type":"array","items":"null"}}`, append(append(binary.AppendVarint(nil, 5000), nulls...), 0)},
+	} {
+		payload := payloadOf(register(t, store, name, bomb.schema).ID, bomb.datum...)
+		var v any
+		var bad *schema.PayloadError
+		if err := c.Decode(bounded(t), payload, &v); !errors.As(err, &bad) || !strings.Contains(err.Error(), "too many values") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := c.AppendJSON(bounded(t), nil, payload); !errors.As(err, &bad) {
+			t.Errorf("%s, as JSON: %v", name, err)
+		}
+	}
+	for _, row := range []struct{ schema, datum, want string }{
+		{`{"type":"array","items":"null"}`, string(binary.AppendVarint(nil, 3)) + "\x00", `[null,null,null]`},
+		{`{"type":"record","name":"E","fields":[]}`, "", `{}`},
+		{`{"type":"record","name":"L","fields":[{"name":"v","type":"long","Type":"string"},{"name":"n","type":"null"}]}`, "\x02", `{"v":1,"n":null}`},
+	} {
+		payload := payloadOf(register(t, store, row.schema, row.schema).ID, []byte(row.datum)...)
+		if text, err := c.AppendJSON(bounded(t), nil, payload); err != nil || string(text) != row.want {
+			t.Errorf("%s: %s, %v", row.schema, text, err)
+		}
 	}
 }
 

@@ -48,7 +48,8 @@
 //   - The registry is away: a [Client] goes on with the ids that it knows.
 //   - A payload that only begins like one with a schema, or whose bytes do not fit it,
 //     is an error of that message alone. What it makes the process allocate is bounded
-//     by its own size and by limits of this package.
+//     by its own size and by limits of this package: also where types have no bytes, of
+//     which few bytes, or none, are any number of values.
 //
 // # Differences from the registries that it answers like
 //

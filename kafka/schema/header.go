@@ -172,7 +172,7 @@ func (c *Client) Header(ctx context.Context, payload []byte) (envelope.Header, e
 		return envelope.Header{}, &PayloadError{ID: id, Size: len(payload), Err: err}
 	}
 	var d headerDatum
-	if err := decode(reader, datum, &d); err != nil {
+	if err := s.decode(reader, datum, &d); err != nil {
 		return envelope.Header{}, &PayloadError{ID: id, Size: len(payload), Err: err}
 	}
 	h := envelope.Header{Time: d.Header.Time, Server: d.Header.Server, Producer: d.Header.Producer, Sequence: uint64(max(d.Header.Sequence, 0))}

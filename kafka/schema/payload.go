@@ -54,7 +54,7 @@ func (c *Client) Decode(ctx context.Context, payload []byte, v any) error {
 	if err != nil {
 		return err
 	}
-	if err := decode(s.avro, datum, v, avro.SkipUnknown()); err != nil {
+	if err := s.decode(s.avro, datum, v, avro.SkipUnknown()); err != nil {
 		return &PayloadError{ID: id, Size: len(payload), Err: err}
 	}
 	return nil
@@ -69,7 +69,7 @@ func (c *Client) AppendJSON(ctx context.Context, dst, payload []byte) ([]byte, e
 		return dst, err
 	}
 	var v any
-	err = decode(s.avro, datum, &v, avro.TaggedUnions())
+	err = s.decode(s.avro, datum, &v, avro.TaggedUnions())
 	var text []byte
 	if err == nil {
 		text, err = s.avro.EncodeJSON(v, avro.TaggedUnions())
@@ -80,9 +80,12 @@ func (c *Client) AppendJSON(ctx context.Context, dst, payload []byte) ([]byte, e
 	return append(dst, text...), nil
 }
 
-// decode reads a whole datum.
-func decode(s *avro.Schema, datum []byte, v any, opts ...avro.Opt) error {
-	rest, err := s.Decode(datum, v, opts...)
+// decode reads a whole datum by a reader of the schema.
+func (s *Schema) decode(reader *avro.Schema, datum []byte, v any, opts ...avro.Opt) error {
+	if err := s.checkValues(datum); err != nil {
+		return err
+	}
+	rest, err := reader.Decode(datum, v, opts...)
 	if err == nil && len(rest) > 0 {
 		err = fmt.Errorf("%d bytes follow behind the datum", len(rest))
 	}
