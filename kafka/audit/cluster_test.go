@@ -63,7 +63,7 @@ func (c *cluster) producer(acks producer.Acks) *producer.Cluster {
 		c.Fatal(err)
 	}
 	c.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := p.Close(ctx); err != nil {
 			c.Error(err)
@@ -130,13 +130,13 @@ func (c *cluster) report(tiers ...string) *Report {
 // await reports until it is as wanted, which is to come.
 func (c *cluster) await(what string, wanted func(*Report) bool, tiers ...string) *Report {
 	c.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		r := c.report(tiers...)
 		if wanted(r) {
 			return r
 		}
 		if time.Now().After(deadline) {
-			c.Fatalf("not %s within 30 s: %s", what, text(c, r))
+			c.Fatalf("not %s within a minute: %s", what, text(c, r))
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

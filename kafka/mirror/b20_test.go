@@ -153,7 +153,7 @@ func TestB20Killed(t *testing.T) {
 	stopProducing := live.produceMeanwhile("t", 0, size)
 	cfg := workerConfig{
 		Sources: []string{live.zk.Direct()}, Target: target.zk.Direct(), Group: group, WhiteList: "t",
-		FetchBytes: fetch, Session: time.Second,
+		FetchBytes: fetch, Session: 3 * time.Second, // longer than a busy machine keeps one from proving it
 	}
 	victim := startWorker(t, cfg)
 	stopWatching := watchCommits(t, live, target.cluster, "t", size)

@@ -1,8 +1,10 @@
 package mirror_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"kafkalab/kafka/broker"
 	"kafkalab/kafka/message"
 	"kafkalab/kafka/mirror"
+	"kafkalab/kafka/wire"
 )
 
 // TestTargetDownForAWhile: while the target is away its lag shows, memory is bounded, the
@@ -144,16 +147,33 @@ func TestSourceRetentionAhead(t *testing.T) {
 	for from := 10; from < 400; from += 10 {
 		live.produce("t", from, 10, 1000)
 	}
-	first := func() int64 {
+	state := func() wire.TopicState {
 		conn := dial(t, live.brokers[0].HostPort())
 		defer conn.Close()
 		states, err := conn.Topics(testContext(t), "t")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return states[0].First
+		return states[0]
 	}
-	await(t, "retention", func() bool { return first() > end })
+	first := func() int64 { return state().First }
+	// All that it will ever delete: with one segment less there would be too little.
+	await(t, "retention", func() bool {
+		s := state()
+		files, err := filepath.Glob(filepath.Join(live.brokers[0].Config.LogDir, "t-0", "*.kafka"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(files) < 2 {
+			return false // while some are removed
+		}
+		slices.Sort(files)
+		var second int64
+		if _, err := fmt.Sscanf(filepath.Base(files[1]), "%d.kafka", &second); err != nil {
+			t.Fatal(err)
+		}
+		return s.First > end && int(s.Segments) == len(files) && s.Watermark-second < 32<<10
+	})
 	m = open()
 	await(t, "the last message", func() bool {
 		list := replica.arrived("t")["t 0-0"]

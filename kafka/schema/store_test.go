@@ -160,10 +160,11 @@ func TestBrokerAway(t *testing.T) {
 	b := kafkatest.Start(t)
 	s := openStore(t, b, func(c *schema.StoreConfig) { c.ChangeTimeout = 500 * time.Millisecond })
 	patient := openStore(t, b, func(c *schema.StoreConfig) { c.ChangeTimeout = patience })
-	v := register(t, s, "s", viewV1)
-	if _, err := patient.ByID(bounded(t), v.ID); err != nil {
-		t.Fatal(err)
-	}
+	v := register(t, patient, "s", viewV1)
+	eventually(t, "both know it", func() bool {
+		_, err := s.ByID(bounded(t), v.ID)
+		return err == nil
+	})
 	b.Stop()
 	if text, err := s.ByID(bounded(t), v.ID); err != nil || text != viewV1 {
 		t.Errorf("a known id: %s, %v", text, err)

@@ -49,7 +49,7 @@ func (z *testZooKeeper) Start() {
 
 // Stop stops it.
 func (z *testZooKeeper) Stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := z.s.Close(ctx); err != nil {
 		z.tb.Errorf("stop ZooKeeper: %v", err)

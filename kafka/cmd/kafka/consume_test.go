@@ -30,7 +30,7 @@ func TestEndThatDoesNotCome(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			if _, err := conn.AckedProduce(ctx, "t", 0, message.Append(nil, []byte("unflushed")), wire.AcksAppended, time.Second); err != nil {
+			if _, err := conn.AckedProduce(ctx, "t", 0, message.Append(nil, []byte("unflushed")), wire.AcksAppended, time.Minute); err != nil {
 				t.Fatal(err)
 			}
 			s, err := consumer.OpenPartition(ctx, consumer.PartitionConfig{Broker: b.HostPort(), Topic: "t"})

@@ -292,7 +292,7 @@ func (f *following) send(n int) {
 	f.t.Helper()
 	for range n {
 		set := message.Append(nil, f.sender.next(f.buffers[0], time.Now()))
-		if _, err := f.conn.AckedProduce(f.t.Context(), "t", 0, set, wire.AcksFlushed, time.Second); err != nil {
+		if _, err := f.conn.AckedProduce(f.t.Context(), "t", 0, set, wire.AcksFlushed, time.Minute); err != nil {
 			f.t.Fatal(err)
 		}
 	}

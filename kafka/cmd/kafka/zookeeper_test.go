@@ -10,23 +10,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// Commands of scripts for a server of ZooKeeper's protocol:
+// Commands of scripts for a server of ZooKeeper's protocol at $ZK:
 //
-//	zookeeper address            sets $ZK to an address where nobody listens yet
-//	zookeeper wait               waits until a server answers there
 //	zookeeper word WORD          prints the answer to a four-letter word
 //	zookeeper create PATH DATA   makes a node
 //	zookeeper get PATH           prints a node's data
 func init() {
 	scriptCommands["zookeeper"] = func(ts *testscript.TestScript, _ bool, args []string) {
 		switch args[0] {
-		case "address":
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			ts.Check(err)
-			ts.Setenv("ZK", l.Addr().String())
-			ts.Check(l.Close())
-		case "wait":
-			waitForZooKeeper(ts, ts.Getenv("ZK"))
 		case "word":
 			answer, err := zookeeperWord(ts.Getenv("ZK"), args[1])
 			ts.Check(err)
@@ -50,12 +41,12 @@ func init() {
 
 // zookeeperWord returns the answer to a four-letter word.
 func zookeeperWord(addr, word string) (string, error) {
-	c, err := net.DialTimeout("tcp", addr, time.Second)
+	c, err := net.DialTimeout("tcp", addr, scriptLimit)
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(scriptLimit)); err != nil {
 		return "", err
 	}
 	if _, err := io.WriteString(c, word); err != nil {
@@ -63,20 +54,6 @@ func zookeeperWord(addr, word string) (string, error) {
 	}
 	answer, err := io.ReadAll(c)
 	return string(answer), err
-}
-
-func waitForZooKeeper(ts *testscript.TestScript, addr string) {
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		answer, err := zookeeperWord(addr, "ruok")
-		if err == nil && answer == "imok" {
-			return
-		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("no ZooKeeper server on %s: %q, %v", addr, answer, err)
-		}
-		time.Sleep(10 * time.Millisecond) // between looks
-	}
 }
 
 // quietLog takes the log of a client, of which a script shows nothing.
