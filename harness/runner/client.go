@@ -197,6 +197,22 @@ func (c *client) phase(ctx context.Context, p Phase) error {
 	}
 }
 
+// lookedAt is a time as far as this process has looked at it. Of a longer time
+// between two looks lookMost counts: a machine, or a process, that stood still for
+// as long is not what is measured, and what came meanwhile is still to be seen.
+type lookedAt struct{ last, sum time.Duration }
+
+// lookMost is the most that counts between two looks, which are to be watchEvery
+// apart.
+const lookMost = 4 * watchEvery
+
+// until looks, and returns how much of the time until now counts.
+func (l *lookedAt) until(now time.Duration) time.Duration {
+	l.sum += min(now-l.last, lookMost)
+	l.last = now
+	return l.sum
+}
+
 // watch ends the client when nothing moves for the time of a stall, and shows
 // meanwhile that it is alive. It runs until the returned function is called.
 func (c *client) watch(ctx context.Context) (stop func()) {
@@ -205,7 +221,8 @@ func (c *client) watch(ctx context.Context) (stop func()) {
 		defer close(done)
 		t := time.NewTicker(watchEvery)
 		defer t.Stop()
-		last, since, shown := int64(0), time.Now(), time.Now()
+		last, since, shown := int64(0), time.Duration(0), time.Now()
+		began, seen := time.Now(), lookedAt{}
 		for {
 			select {
 			case <-quit:
@@ -215,10 +232,10 @@ func (c *client) watch(ctx context.Context) (stop func()) {
 				return
 			case <-t.C:
 			}
-			now := c.moved.Load()
+			now, at := c.moved.Load(), seen.until(time.Since(began))
 			if now != last || c.waiting.Load() {
-				last, since = now, time.Now()
-			} else if time.Since(since) > c.spec.Stall {
+				last, since = now, at
+			} else if at-since > c.spec.Stall {
 				c.cancel(fmt.Errorf("%w for %v", errStalled, c.spec.Stall))
 			}
 			if time.Since(shown) > aliveEvery {

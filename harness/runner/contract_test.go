@@ -130,7 +130,7 @@ func (d greedy) Start(ctx context.Context, broker host.Host, dir string, o drive
 		return nil, err
 	}
 	// The client may send all before the kernel has had enough.
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	select {
 	case <-s.Died():
 		return s, nil

@@ -90,7 +90,7 @@ func TestFillFaults(t *testing.T) {
 		{"none", "exit", "log", nil, resultfile.Failed, "exit status 3"},
 		{"none", "", "bare", restart, resultfile.Failed, "standin is no system that can be stopped and started again over the same data (in the phase restart)"},
 		{"no-shut", "", "log", restart, resultfile.Failed, "stopping standin cleanly: it does not listen (in the phase restart)"},
-		{"no-restart", "", "log", restart, resultfile.Failed, "(its log is in logs/cold-x-1): no requests were taken within 500ms"},
+		{"no-restart", "", "log", restart, resultfile.Failed, "(its log is in logs/cold-x-1): no requests were taken within 5s"},
 		{"lost", "none", "log", restart, resultfile.Invalid, "1 lost"},
 		{"damaged", "none", "log", nil, resultfile.Invalid, "1 damaged"},
 		{"death-consuming", "none", "log", restart, resultfile.Failed, "the server ended by itself; its log is in logs/cold-x-1 (in the phase measure)"},
@@ -107,7 +107,7 @@ func TestFillFaults(t *testing.T) {
 				p.Stall = time.Second // it is waited for
 			}
 			if c.fault == "no-restart" {
-				p.Start = 500 * time.Millisecond
+				p.Start = 5 * time.Second // its first start has to come within it, too
 			}
 			if err := Run(t.Context(), p); err != nil {
 				t.Fatal(err)

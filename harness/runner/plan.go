@@ -16,7 +16,8 @@ import (
 // Times that bound the steps of an attempt, where a [Plan] states none.
 const (
 	// DefaultStall is how long an attempt may stand still: no message more sent
-	// or received, or none more arrived, before it is given up.
+	// or received, or none more arrived, before it is given up. Time in which the
+	// client's process did not run itself does not count.
 	DefaultStall = 20 * time.Second
 	// DefaultStart is the time within which a server must take requests.
 	DefaultStart = 2 * time.Minute

@@ -87,7 +87,7 @@ func newPlan(t *testing.T, messages int64, scenarios ...scenario.Scenario) Plan 
 	p := Plan{
 		Selection: scenario.Selection{Scenarios: scenarios, Messages: messages, Repeat: 1, Cap: 30 * time.Second},
 		Client:    open("client"), Broker: open("broker"), Drivers: drivers(), Seed: 1,
-		Stall: 3 * time.Second, Start: 10 * time.Second, Look: 20 * time.Millisecond,
+		Stall: 3 * time.Second, Start: time.Minute, Look: 20 * time.Millisecond,
 		Progress: func(u Update) {
 			if u.Note != "" || u.Ended {
 				t.Logf("%d/%d %s %s %s: %s %s", u.Number, u.Total, u.Attempt.ID, u.Phase, u.Note, u.Attempt.Outcome, u.Attempt.Reason)

@@ -6,9 +6,10 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"kafkalab/harness/measure"
 	"kafkalab/harness/scenario"
@@ -206,6 +207,10 @@ func TestStreamFaults(t *testing.T) {
 		outcome resultfile.Outcome
 		reason  string
 	}{
+		{"stuck", stands, resultfile.Invalid, "of 2000 messages sent, 1000 never arrived: the server's count stood at 1000 for"},
+		{"lost", stands, resultfile.Invalid, "1 lost, 0 doubled, 0 damaged"},
+		{"mute", stands, resultfile.Invalid, "nothing more came for"},
+		{"send-hang", stands, resultfile.Failed, "the sending stood at 1000 messages"},
 		{"none", time.Minute, resultfile.Valid, ""},
 		{"depth", time.Minute, resultfile.Valid, ""},
 		{"surplus", time.Minute, resultfile.Invalid, "the server counts 2001 messages, but 2000 were sent"},
@@ -213,19 +218,19 @@ func TestStreamFaults(t *testing.T) {
 		{"send-error", time.Minute, resultfile.Failed, "sending message 1000: connection reset"},
 		{"receive-error", time.Minute, resultfile.Failed, "connection reset"},
 		{"death", time.Minute, resultfile.Failed, "the server ended by itself"},
-		{"stuck", stands, resultfile.Invalid, "of 2000 messages sent, 1000 never arrived: the server's count stood at 1000 for"},
-		{"lost", stands, resultfile.Invalid, "1 lost, 0 doubled, 0 damaged"},
-		{"mute", stands, resultfile.Invalid, "nothing more came for"},
-		{"send-hang", stands, resultfile.Failed, "the sending stood at 1000 messages"},
 	}
 	plans, errs := make([]Plan, len(cases)), make([]error, len(cases))
-	var group sync.WaitGroup
+	var group errgroup.Group
+	group.SetLimit(4) // each starts three processes
 	for i, c := range cases {
 		plans[i] = newPlan(t, 2000, streamOf(20_000, 2000, system("x", c.fault)))
 		plans[i].Stall = c.stall
-		group.Go(func() { errs[i] = Run(t.Context(), plans[i]) })
+		group.Go(func() error {
+			errs[i] = Run(t.Context(), plans[i])
+			return nil
+		})
 	}
-	group.Wait()
+	_ = group.Wait() // the errors are looked at one by one
 	for i, c := range cases {
 		if errs[i] != nil {
 			t.Errorf("%s: %v", c.fault, errs[i])

@@ -84,6 +84,7 @@ func (s *streaming) attend(ctx context.Context) {
 	interval := max(latencyInterval, s.spec.planned()/latencyIntervals)
 	next := interval
 	sending, arriving, receiving := standing{what: "the sending"}, standing{what: "the server's count"}, standing{what: "the consumer"}
+	var seen lookedAt
 	for {
 		select {
 		case <-tick.C:
@@ -99,10 +100,11 @@ func (s *streaming) attend(ctx context.Context) {
 			next = now + interval
 		}
 		sent, arrived, received := s.sent.Load(), s.arrived.Load(), s.received.Load()
-		err := sending.check(now, s.spec.Stall, sent, s.sending.Load())
+		at := seen.until(now)
+		err := sending.check(at, s.spec.Stall, sent, s.sending.Load())
 		if err == nil {
-			err = errors.Join(arriving.check(now, s.spec.Stall, arrived, arrived < sent),
-				receiving.check(now, s.spec.Stall, received, received < sent))
+			err = errors.Join(arriving.check(at, s.spec.Stall, arrived, arrived < sent),
+				receiving.check(at, s.spec.Stall, received, received < sent))
 			s.stalled.Store(err != nil)
 		}
 		if err != nil {
