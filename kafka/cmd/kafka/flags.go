@@ -31,7 +31,11 @@ func newFlags(std stdio, synopsis, about, examples string) *flagSet {
 	fs.SortFlags = false
 	fs.SetOutput(io.Discard)
 	fs.Usage = func() {
-		fmt.Fprintf(std.Out, "Usage:\n  %s\n\n%s\n\nFlags:\n%s\nExamples:\n%s", synopsis, about, fs.FlagUsages(), examples)
+		flags := fs.FlagUsages()
+		if flags == "" {
+			flags = fmt.Sprintf("  those of an action: \"kafka %s ACTION --help\"\n", name)
+		}
+		fmt.Fprintf(std.Out, "Usage:\n  %s\n\n%s\n\nFlags:\n%s\nExamples:\n%s", synopsis, about, flags, examples)
 	}
 	return &flagSet{FlagSet: fs}
 }
@@ -75,6 +79,9 @@ func (f *flagSet) parse(args []string, min, max int) error {
 		if errors.As(err, &unknown) && f.noFlags[unknown.GetSpecifiedName()] != "" {
 			return usagef("%w: %s", err, f.noFlags[unknown.GetSpecifiedName()])
 		}
+		if meant := f.meant(err); meant != "" {
+			return usagef("%w: is --%s meant?", err, meant)
+		}
 		return usageError{err}
 	}
 	if err := f.action(); err != nil {
@@ -92,6 +99,63 @@ func (f *flagSet) parse(args []string, min, max int) error {
 		return usagef("unexpected argument %q%s", f.Arg(max), f.switchHint(args, f.Arg(max)))
 	}
 	return nil
+}
+
+// meant returns the flag that is likely to be meant by one that there is none of, or
+// "".
+func (f *flagSet) meant(err error) string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return ""
+	}
+	name := unknown.GetSpecifiedName()
+	if short := unknown.GetSpecifiedShortnames(); short != "" {
+		// -topic is taken for -t -o -p -i -c.
+		name, _, _ = strings.Cut(short, "=")
+	}
+	var names []string
+	f.VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
+	return likely(name, names)
+}
+
+// likely returns the one of names that is likely to be meant by name, as few letters
+// are to be changed, or "".
+func likely(name string, names []string) string {
+	if name == "" || len(name) > 80 || len(names) == 0 {
+		return ""
+	}
+	near := nearest(name, names)
+	if editDistance(name, near) > max(1, len(name)/4) {
+		return ""
+	}
+	return near
+}
+
+// nearest returns the one of names that takes the fewest changes of a letter to
+// reach.
+func nearest(name string, names []string) string {
+	return slices.MinFunc(names, func(a, b string) int { return editDistance(name, a) - editDistance(name, b) })
+}
+
+// editDistance is Levenshtein's.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }
 
 // switchHint says how a flag that is on or off takes a value, if arg seems to be

@@ -109,7 +109,15 @@ func realMain(ctx context.Context, args []string, std stdio) int {
 			return 1
 		}
 	}
-	fmt.Fprintf(std.Err, "kafka: no command %q. See \"kafka --help\".\n", args[0])
+	var names []string
+	for _, c := range commands() {
+		names = append(names, c.name)
+	}
+	meant := likely(args[0], names)
+	if meant != "" {
+		meant = fmt.Sprintf(" Is %q meant?", meant)
+	}
+	fmt.Fprintf(std.Err, "kafka: no command %q.%s See \"kafka --help\".\n", args[0], meant)
 	return 2
 }
 

@@ -363,29 +363,9 @@ func readProperties(r io.Reader, table []property, command string) (map[string]p
 // nearestProperty returns the key that takes the fewest changes of a letter to
 // reach.
 func nearestProperty(key string, table []property) string {
-	key = key[:min(len(key), 80)]
-	return slices.MinFunc(table, func(a, b property) int {
-		return editDistance(key, a.key) - editDistance(key, b.key)
-	}).key
-}
-
-// editDistance is Levenshtein's.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	var keys []string
+	for _, p := range table {
+		keys = append(keys, p.key)
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return nearest(key[:min(len(key), 80)], keys)
 }
