@@ -134,7 +134,7 @@ smoke-all: setup build ## every scenario, tiny (up to an hour)
 	$(call measured,--scenario smoke-all)
 
 compare: build ## the table of ratios against RabbitMQ and ActiveMQ, of each reference run
-	@between=; for d in results/reference/*/; do $$between; ./bin/testbed compare "$$d" || exit 1; between=echo; done
+	@between=; for run in results/reference/*/run.json; do $$between; ./bin/testbed compare "$$(dirname "$$run")" || exit 1; between=echo; done
 
 figures: build ## redraw the figures of results/reference
 	@for d in results/reference/*/; do ./bin/testbed plot "$$d" || exit 1; done

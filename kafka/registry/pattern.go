@@ -80,6 +80,9 @@ func compileWhole(text string) (*regexp.Regexp, error) {
 	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	var bad *syntax.Error
+	if errors.As(err, &bad) && bad.Code == syntax.ErrMissingRepeatArgument && strings.HasPrefix(bad.Expr, "*") {
+		return nil, fmt.Errorf("%v: %.60q: any letters are \".*\"", bad.Code, bad.Expr)
+	}
 	if errors.As(err, &bad) {
 		return nil, fmt.Errorf("%v: %.60q (it must be one of RE2: look-around, back references and possessive quantifiers are not possible)", bad.Code, bad.Expr)
 	}

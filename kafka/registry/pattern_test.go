@@ -144,6 +144,7 @@ func TestPatternRefused(t *testing.T) {
 		"a)":                                 "unexpected",
 		"[a":                                 "missing",
 		"*":                                  "missing argument",
+		"*.log":                              `any letters are ".*"`,
 		"a\x01b":                             "control character",
 		"a\u0085b":                           "control character",
 		"\xff":                               "UTF-8",

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // ContentType is the type of what a registry is sent and answers.
@@ -63,7 +65,10 @@ func Serve(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", cfg.Listen)
-	if err != nil {
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
+		return nil, fmt.Errorf("schema registry: %w: give another address, or stop the process that has it", err)
+	case err != nil:
 		return nil, fmt.Errorf("schema registry: %w", err)
 	}
 	s := &Server{store: cfg.Store, log: cfg.Logger, addr: l.Addr(), bodies: make(chan struct{}, maxBodies), done: make(chan struct{})}

@@ -35,8 +35,8 @@ func tellPlan(plan runner.Plan, std stdio) error {
 	if sel.Cap > 0 {
 		limit = fmt.Sprintf("at most %v each", sel.Cap)
 	}
-	fmt.Fprintf(std.Err, "%s: %s an attempt, %s, %s, seed %d\n", strings.Join(baseNames(sel.Names), ", "),
-		counted(sel.Messages, "message"), counted(int64(sel.Repeat), "repetition"), limit, plan.Seed)
+	fmt.Fprintf(std.Err, "%s: %s an attempt%s, %s, %s, seed %d\n", strings.Join(baseNames(sel.Names), ", "),
+		counted(sel.Messages, "message"), ownAmounts(sel), counted(int64(sel.Repeat), "repetition"), limit, plan.Seed)
 	for _, note := range sel.Notes {
 		fmt.Fprintln(std.Err, note)
 	}
@@ -60,6 +60,19 @@ func tellPlan(plan runner.Plan, std stdio) error {
 	}
 	fmt.Fprintf(std.Err, "%s takes at most about %s on a quiet machine, and the look at the hosts before it half a minute.\n", what, minutes(estimate))
 	return nil
+}
+
+// ownAmounts points to the systems, told further down, that have a number of
+// messages of their own.
+func ownAmounts(sel scenario.Selection) string {
+	for _, s := range sel.Scenarios {
+		for _, sys := range s.Systems {
+			if sys.Messages > 0 {
+				return " where no other number is named below"
+			}
+		}
+	}
+	return ""
 }
 
 func labels(systems []scenario.System) []string {

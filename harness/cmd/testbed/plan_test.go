@@ -47,6 +47,12 @@ func TestPlanChecksOptions(t *testing.T) {
 	}
 	text := mustRead(t, path)
 	bad := filepath.Join(filepath.Dir(path), "five.toml")
+	if err := os.WriteFile(bad, append(text, "messages = 50_000\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, told := call(); status != 0 || !strings.HasPrefix(told, "five: 1 message an attempt where no other number is named below, 2 repetitions, no cap") {
+		t.Errorf("exit status %d, %s", status, told)
+	}
 	if err := os.WriteFile(bad, append(text, "options = { acks = \"wat\" }\n"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
