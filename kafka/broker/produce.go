@@ -40,6 +40,14 @@ type setAck struct {
 	deadline   time.Time
 }
 
+// movedBytes is the size from which on a set is not moved to the end of a group: one
+// more write takes less time, and what has just been checked is still in the
+// processor's second cache when it is written.
+const movedBytes = 64 << 10
+
+// leaves reports whether a set is to begin a group of its own.
+func (g *group) leaves(set []byte) bool { return g.end > g.start && len(set) >= movedBytes }
+
 func (g *group) reset() { *g = group{acked: g.acked[:0]} }
 
 func (c *conn) produce(body []byte, pos int) error {
@@ -156,7 +164,7 @@ var (
 	nowhere        = wire.AckedRange{Base: -1, Next: -1}
 )
 
-// joinGroup flushes the group if the set of p is not for its partition, and puts
+// joinGroup flushes the group if the set of p does not join it, and puts
 // the broker's choice into p when that is left to it. An error is that of the
 // flush, not of p: the connection must be closed, as what was lost may have had
 // no answer of its own.
@@ -165,7 +173,7 @@ func (c *conn) joinGroup(p *wire.Produce) error {
 		p.Partition = rand.Int32N(c.srv.logs.Partitions(p.Topic))
 	}
 	g := &c.group
-	if g.log != nil && p.Partition == g.number && bytes.Equal(p.Topic, g.topic) {
+	if g.log != nil && p.Partition == g.number && bytes.Equal(p.Topic, g.topic) && !g.leaves(p.Set) {
 		return nil
 	}
 	return c.flushGroup()

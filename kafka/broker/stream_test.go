@@ -417,6 +417,30 @@ func TestGroupIsOneWrite(t *testing.T) {
 	}
 }
 
+// TestLargeSetsAreNotMoved: those that begin a group of their own, and small ones
+// between them, are each answered with their own place, and lie there.
+func TestLargeSetsAreNotMoved(t *testing.T) {
+	s := memoryBroker(t)
+	l := connect(t, s)
+	var requests, want []byte
+	var ends []int64
+	for i, size := range []int{100, movedBytes, 50, 50, 2 * movedBytes, 2*movedBytes + 1, movedBytes - 1000, 10} {
+		set := message.Append(nil, bytes.Repeat([]byte{byte(i)}, size))
+		requests = wire.AppendAckedProduce(requests, "t", 0, set, wire.AcksAppended, 1000)
+		want = append(want, set...)
+		ends = append(ends, int64(len(want)))
+	}
+	l.send(requests)
+	base := int64(0)
+	for _, end := range ends {
+		l.wantRange(0, base, end)
+		base = end
+	}
+	if got := logBytes(t, s, "t", 0); !bytes.Equal(got, want) {
+		t.Errorf("the log has %d bytes, not the %d that were sent in their order", len(got), len(want))
+	}
+}
+
 // TestDeleteBeforeAppend: a topic that is deleted between the start of a group
 // and its append is made anew.
 func TestDeleteBeforeAppend(t *testing.T) {
