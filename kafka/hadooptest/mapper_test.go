@@ -34,7 +34,7 @@ const (
 	// it, because another attempt has won;
 	late = "late"
 	// or until another attempt has written all of its output as well, so that this one
-	// wins with the other's output being there.
+	// wins with the other's output being there, whichever of the two began first.
 	slow = "slow"
 )
 
@@ -111,6 +111,11 @@ func (a attempt) run(fault string) error {
 	if err := kafka.Wait(); err != nil {
 		return fmt.Errorf("kafka etl map: %w", err)
 	}
+	if fault == late { // it may be killed as soon as others see that it has written
+		if err := a.mark(fault); err != nil {
+			return err
+		}
+	}
 	if err := a.mark("written"); err != nil {
 		return err
 	}
@@ -120,9 +125,6 @@ func (a attempt) run(fault string) error {
 	case failedAfter:
 		return errors.Join(errors.New("as planned"), a.mark(fault))
 	case late:
-		if err := a.mark(fault); err != nil {
-			return err
-		}
 		time.Sleep(lateLimit)
 		return errors.New("no other attempt has won")
 	case slow:

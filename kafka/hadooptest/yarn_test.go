@@ -42,7 +42,7 @@ func TestHadoopYarnJobWithSpeculativeAttempts(t *testing.T) {
 	w := newWorld(t, yarnPlace(t))
 	w.produce(perSplit)
 	p := w.mustPlan(splits)
-	faults := []string{"0.0=" + late, "1.0=" + slow, "1.1=" + late}
+	faults := []string{"0.0=" + late, "0.1=" + slow, "1.0=" + slow, "1.1=" + late}
 	j := w.faulty(p, faults...)
 	j.settings = settings{
 		"mapreduce.map.speculative":                               "true",
@@ -53,7 +53,7 @@ func TestHadoopYarnJobWithSpeculativeAttempts(t *testing.T) {
 		"mapreduce.job.speculative.speculative-cap-running-tasks": "1.0",
 	}
 	w.mustSubmit(j)
-	w.mustHappen(append(faults, "0.1=written")...)
+	w.mustHappen(faults...)
 	w.mustCommit(p)
 	w.check()
 }
