@@ -56,9 +56,10 @@ func sharedCluster(t *testing.T) *miniCluster {
 	if shared.err != nil {
 		t.Fatalf("mini cluster: %v", shared.err)
 	}
+	since := time.Now()
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("%s", shared.cluster.logs())
+			t.Logf("%s", shared.cluster.logs(since))
 		}
 	})
 	return shared.cluster
@@ -83,7 +84,7 @@ func startCluster(h hadoop) (*miniCluster, error) {
 	}
 	c := &miniCluster{dir: dir, sites: filepath.Join(dir, "clients"), ended: make(chan struct{})}
 	if err := c.start(h); err != nil {
-		logs := c.logs()
+		logs := c.logs(time.Time{})
 		return nil, fmt.Errorf("%w\n%s", errors.Join(err, c.stop()), logs)
 	}
 	return c, nil
@@ -91,7 +92,7 @@ func startCluster(h hadoop) (*miniCluster, error) {
 
 func (c *miniCluster) start(h hadoop) error {
 	own := filepath.Join(c.dir, "sites")
-	if err := writeSites(own, "INFO", h.clusterSettings(c.dir)); err != nil {
+	if err := writeSites(own, "INFO", h.clusterSettings(c.dir, own)); err != nil {
 		return err
 	}
 	// The cluster writes the site files of clients anew, with its addresses.
@@ -168,8 +169,8 @@ func (c *miniCluster) stop() error {
 	return errors.Join(err, os.RemoveAll(c.dir))
 }
 
-// logs are the ends of what the cluster and its containers logged.
-func (c *miniCluster) logs() string {
+// logs are the ends of what the cluster and its containers have logged since then.
+func (c *miniCluster) logs(since time.Time) string {
 	var b strings.Builder
 	err := filepath.WalkDir(c.dir, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -180,6 +181,9 @@ func (c *miniCluster) logs() string {
 		}
 		switch d.Name() {
 		case "cluster.log", "syslog", "stderr", "stdout", "prelaunch.err":
+			if info, err := d.Info(); err != nil || info.ModTime().Before(since) {
+				return nil
+			}
 			text, err := os.ReadFile(path)
 			if err != nil || len(text) == 0 {
 				return nil

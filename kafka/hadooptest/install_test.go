@@ -3,6 +3,7 @@
 package hadooptest
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // hadoop is Hadoop as it is installed for these tests.
@@ -25,8 +27,9 @@ type hadoop struct {
 	classes string // a folder: what testdata/java became, and the archive of the shell
 }
 
-// leastJava is the version of Java that the jars of testdata/pom.xml are made for.
-const leastJava = 17
+// The versions of Java that the jars of testdata/pom.xml run on. From 23 on it refuses
+// the way in which this Hadoop asks who the user is (HADOOP-19212).
+const leastJava, lastJava = 17, 22
 
 var install = sync.OnceValues(func() (hadoop, error) {
 	cache, err := os.UserCacheDir()
@@ -73,8 +76,8 @@ func javaHome() (string, error) {
 	if m == nil {
 		return "", fmt.Errorf("version of Java: %s/release does not tell", home)
 	}
-	if v, err := strconv.Atoi(string(m[1])); err != nil || v < leastJava {
-		return "", fmt.Errorf("the Java in %s is %s, these jars need %d: %s", home, m[1], leastJava, how)
+	if v, err := strconv.Atoi(string(m[1])); err != nil || v < leastJava || v > lastJava {
+		return "", fmt.Errorf("the Java in %s is %s, and this Hadoop runs on %d to %d: %s, or put another javac on the path", home, m[1], leastJava, lastJava, how)
 	}
 	return home, nil
 }
@@ -90,13 +93,33 @@ func fetchJars(cache string) (string, error) {
 	}
 	folder := filepath.Join(cache, "hadoop-"+sum)
 	return folder, makeWhole(folder, func(partial string) error {
-		mvn := exec.Command("mvn", "--batch-mode", "--quiet", "--file", pom, "dependency:copy-dependencies",
-			"-DincludeScope=runtime", "-DoutputDirectory="+partial)
-		if out, err := mvn.CombinedOutput(); err != nil {
-			return fmt.Errorf("fetch the jars of Hadoop: %w\n%s", err, out)
+		var err error
+		for range fetches {
+			if err = fetchInto(partial, pom); err == nil {
+				return nil
+			}
 		}
-		return nil
+		return fmt.Errorf("fetch the jars of Hadoop, %d times: %w", fetches, err)
 	})
+}
+
+// A fetch that breaks off or stands still is tried again, and goes on where it was.
+const (
+	fetches    = 3
+	fetchLimit = 5 * time.Minute
+)
+
+func fetchInto(folder, pom string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), fetchLimit)
+	defer cancel()
+	// Maven remembers what it did not find, unless it is told to look anew (-U).
+	mvn := exec.CommandContext(ctx, "mvn", "--batch-mode", "--quiet", "-U", "--file", pom, "dependency:copy-dependencies",
+		"-DincludeScope=runtime", "-DoutputDirectory="+folder)
+	mvn.WaitDelay = 5 * time.Second
+	if out, err := mvn.CombinedOutput(); err != nil {
+		return fmt.Errorf("mvn: %w\n%s", err, tail(string(out), 40))
+	}
+	return nil
 }
 
 // compile returns the folder of the classes of testdata/java and of what shell_test.go makes.
@@ -105,7 +128,7 @@ func (h hadoop) compile(cache string) (string, error) {
 	if err != nil || len(sources) == 0 {
 		return "", errors.Join(err, fs.ErrNotExist)
 	}
-	sum, err := sumOf(append(sources, "testdata/pom.xml", "shell_test.go")...)
+	sum, err := sumOf(append(sources, "testdata/pom.xml", "shell_test.go", "sites_test.go")...)
 	if err != nil {
 		return "", err
 	}
@@ -164,8 +187,9 @@ var opened = strings.Fields("java.lang java.lang.reflect java.io java.math java.
 	"java.util java.util.concurrent java.util.zip sun.nio.ch")
 
 // flags of each Java: quick to start, small, and as open as Hadoop wants it.
-func flags(heap string) []string {
-	f := []string{"-Xmx" + heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Djava.net.preferIPv4Stack=true"}
+func flags(heap, sites string) []string {
+	f := []string{"-Xmx" + heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote",
+		"-XX:-UsePerfData", "-Djava.net.preferIPv4Stack=true", names(sites)}
 	for _, p := range opened {
 		f = append(f, "--add-opens=java.base/"+p+"=ALL-UNNAMED")
 	}
@@ -177,6 +201,6 @@ func (h hadoop) classPath(sites string) string { return sites + ":" + h.classes 
 
 // argv is the command line of a main class of Hadoop's, or of ours.
 func (h hadoop) argv(heap, sites, class string, args ...string) []string {
-	argv := append([]string{filepath.Join(h.home, "bin/java")}, flags(heap)...)
+	argv := append([]string{filepath.Join(h.home, "bin/java")}, flags(heap, sites)...)
 	return append(append(argv, "-cp", h.classPath(sites), class), args...)
 }

@@ -206,7 +206,7 @@ func (w *world) mustNotCommit(p plan) {
 	if out, err := w.etl("commit", "--out", w.out, "--plan", p.Plan); err == nil {
 		w.t.Fatalf("plan %s was published, though its job has not succeeded:\n%s", p.Plan, out)
 	} else {
-		w.t.Logf("as it should: %s", tail(err.Error(), 3))
+		w.t.Logf("as it should: %s", tail(err.Error(), 1))
 	}
 }
 

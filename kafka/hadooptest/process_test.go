@@ -15,7 +15,7 @@ import (
 )
 
 // programLimit bounds every program that is run to its end.
-const programLimit = 15 * time.Minute
+const programLimit = 8 * time.Minute
 
 // alone makes a program the first process of a namespace of its own, where root may
 // do that: when it ends, however it does, the kernel kills what it has started. It ends

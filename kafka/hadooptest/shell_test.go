@@ -52,7 +52,7 @@ func (h hadoop) archiveShell(folder string) error {
 		return exec.Command(filepath.Join(h.home, "bin/java"), append(append([]string{}, shellFlags...), args...)...)
 	}
 	// It fails, since nobody listens there, but not before it has come as far as that.
-	shell := java("-XX:DumpLoadedClassList="+list, "-cp", jars+":"+sites, shellClass,
+	shell := java("-XX:DumpLoadedClassList="+list, names(sites), "-cp", jars+":"+sites, shellClass,
 		"-D", "ipc.client.connect.max.retries=0", "-D", "dfs.client.retry.policy.enabled=false", "-ls", "hdfs://127.0.0.1:1/")
 	if out, err := shell.CombinedOutput(); shell.ProcessState == nil || !exists(list) {
 		return fmt.Errorf("list the classes of Hadoop's shell: %v\n%s", err, out)
@@ -71,7 +71,7 @@ func (h hadoop) shellArgv(sites string, args ...string) ([]string, error) {
 		return nil, err
 	}
 	argv := append([]string{filepath.Join(h.home, "bin/java")}, shellFlags...)
-	argv = append(argv, "-XX:SharedArchiveFile="+filepath.Join(h.classes, shellArchive), "-cp", jars+":"+sites, shellClass)
+	argv = append(argv, "-XX:SharedArchiveFile="+filepath.Join(h.classes, shellArchive), names(sites), "-cp", jars+":"+sites, shellClass)
 	return append(argv, args...), nil
 }
 

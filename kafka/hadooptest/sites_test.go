@@ -31,8 +31,16 @@ log4j.logger.org.apache.hadoop.util.NativeCodeLoader=ERROR
 log4j.logger.org.apache.hadoop.metrics2=ERROR
 `
 
+// hosts is the file with the names that Java knows, in a folder of site files.
+const hosts = "hosts"
+
+// names is the flag by which Java knows "localhost" and the name of this machine, and
+// no other: Hadoop asks for them at every turn, and some of its servers listen where
+// that name leads. Neither /etc/hosts nor a name server has a say in it.
+func names(sites string) string { return "-Djdk.net.hosts.file=" + filepath.Join(sites, hosts) }
+
 // writeSites writes a folder for the head of a class path: the same settings for each
-// part, and what is logged.
+// part, what is logged, and names.
 func writeSites(folder, level string, s settings) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -56,7 +64,14 @@ func writeSites(folder, level string, s settings) error {
 			return err
 		}
 	}
-	return os.WriteFile(filepath.Join(folder, "log4j.properties"), fmt.Appendf(nil, logging, level), 0o644)
+	if err := os.WriteFile(filepath.Join(folder, "log4j.properties"), fmt.Appendf(nil, logging, level), 0o644); err != nil {
+		return err
+	}
+	machine, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("name of this machine: %w", err)
+	}
+	return os.WriteFile(filepath.Join(folder, hosts), fmt.Appendf(nil, "127.0.0.1 localhost %s\n", machine), 0o644)
 }
 
 // localSettings are those of the local job runner: the file system is this machine's,
@@ -73,9 +88,9 @@ func localSettings(dir string) settings {
 }
 
 // clusterSettings are those of the mini cluster, for a machine of two processors and
-// a few GB.
-func (h hadoop) clusterSettings(dir string) settings {
-	opts := strings.Join(flags("320m"), " ")
+// a few GB: what it stores goes into one folder, its site files are in the other one.
+func (h hadoop) clusterSettings(dir, sites string) settings {
+	opts := strings.Join(flags("320m", sites), " ")
 	return settings{
 		"hadoop.tmp.dir":  filepath.Join(dir, "tmp"),
 		"dfs.replication": "1",
@@ -84,10 +99,11 @@ func (h hadoop) clusterSettings(dir string) settings {
 		// want a file of their own.
 		"yarn.resourcemanager.scheduler.class":                    "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fifo.FifoScheduler",
 		"yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "200",
-		"yarn.scheduler.minimum-allocation-mb":                    "256",
-		// An application master and three tasks.
-		"yarn.nodemanager.resource.memory-mb":                  "2048",
-		"yarn.minicluster.yarn.nodemanager.resource.memory-mb": "2048",
+		"yarn.scheduler.minimum-allocation-mb":                    "128",
+		// An application master and four tasks, beside an application master that has
+		// ended: it stays for five seconds more.
+		"yarn.nodemanager.resource.memory-mb":                  "2560",
+		"yarn.minicluster.yarn.nodemanager.resource.memory-mb": "2560",
 		"yarn.nodemanager.resource.cpu-vcores":                 "16",
 		// Else a disk that is 90 % full makes the only node unhealthy, and jobs wait
 		// for good.
@@ -105,7 +121,7 @@ func (h hadoop) clusterSettings(dir string) settings {
 		"yarn.app.mapreduce.am.scheduler.heartbeat.interval-ms": "200",
 		// Its failures are on purpose.
 		"yarn.app.mapreduce.am.job.node-blacklisting.enable": "false",
-		"mapreduce.map.memory.mb":                            "512",
+		"mapreduce.map.memory.mb":                            "384",
 		"mapreduce.map.java.opts":                            opts,
 		"mapreduce.map.speculative":                          "false",
 

@@ -5,6 +5,7 @@ package hadooptest
 import (
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,9 +104,14 @@ func TestHadoopYarnJobKilledInItsCommit(t *testing.T) {
 	}
 	failed := make(chan error, 1)
 	go func() {
+		defer close(failed)
 		_, err := w.place.submit(t, j)
 		failed <- err
 	}()
+	t.Cleanup(func() {
+		for range failed { // the end of the test has ended the job's client
+		}
+	})
 	for end := time.Now().Add(programLimit); !exists(reached); time.Sleep(50 * time.Millisecond) {
 		select {
 		case err := <-failed:
@@ -144,7 +150,7 @@ func (w *world) killJob() {
 		}
 		return out
 	}
-	jobs := regexp.MustCompile(`job_\d+_\d+`).FindAllString(client("-list"), -1)
+	jobs := slices.Compact(regexp.MustCompile(`job_\d+_\d+`).FindAllString(client("-list"), -1))
 	if len(jobs) != 1 {
 		w.t.Fatalf("jobs that run: %v", jobs)
 	}
