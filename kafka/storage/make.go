@@ -78,13 +78,15 @@ func (m *Manager) makeUnlocked(id partitionID) (*Log, error) {
 	}
 	m.making[id] = struct{}{}
 	m.mu.Unlock()
+	// Deferred, as a panic is the end of a connection and not of all that wait here.
+	defer func() {
+		m.mu.Lock()
+		delete(m.making, id)
+		m.made.Broadcast()
+	}()
 	m.makers <- struct{}{}
-	l, err := m.makeLog(id.topic, id.partition)
-	<-m.makers
-	m.mu.Lock()
-	delete(m.making, id)
-	m.made.Broadcast()
-	return l, err
+	defer func() { <-m.makers }()
+	return m.makeLog(id.topic, id.partition)
 }
 
 // awaitMade waits until no partition of a topic is being made; of any topic, if the
