@@ -145,9 +145,7 @@ func (c *conn) brokenOff(err error) bool {
 func (c *conn) serve() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.srv.metrics.panics.Inc()
-			c.log.Error("broken invariant: connection closed", "panic", p, "stack", string(debug.Stack()))
-			err = errPanicked
+			err = c.broken(p)
 		}
 	}()
 	for {
@@ -161,6 +159,14 @@ func (c *conn) serve() (err error) {
 			return err
 		}
 	}
+}
+
+// broken reports a panic that was met for this connection, and returns the error that
+// ends it.
+func (c *conn) broken(p any) error {
+	c.srv.metrics.panics.Inc()
+	c.log.Error("broken invariant: connection closed", "panic", p, "stack", string(debug.Stack()))
+	return errPanicked
 }
 
 // handleBuffered handles every complete request in the buffer. Whatever ends

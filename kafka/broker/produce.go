@@ -112,7 +112,7 @@ func (c *conn) ackedProduce(body []byte, pos int) error {
 		deadline = time.Now().Add(time.Duration(p.TimeoutMs) * time.Millisecond)
 	}
 	start := 0
-	if p.Acks < wire.AcksReceived || p.Acks > wire.AcksOrdered || p.TimeoutMs < 0 || p.Partition == anyPartition {
+	if badArgument(&p) {
 		err = errBadArgument
 	} else {
 		if err := c.joinGroup(&p.Produce); err != nil {
@@ -157,6 +157,11 @@ func (c *conn) notAppended(acks wire.Acks) {
 	c.orderEnds = c.orderEnds || acks == wire.AcksOrdered
 }
 
+// badArgument reports whether a request makes no sense, whatever the log holds.
+func badArgument(p *wire.AckedProduce) bool {
+	return p.Acks < wire.AcksReceived || p.Acks > wire.AcksOrdered || p.TimeoutMs < 0 || p.Partition == anyPartition
+}
+
 var (
 	errBadArgument = errors.New("bad argument")
 	errNotInOrder  = errors.New("one before it is not in the log")
@@ -184,8 +189,12 @@ func (c *conn) joinGroup(p *wire.Produce) error {
 // position where the set now lies. After an error nothing of it is in the group.
 func (c *conn) addSet(p *wire.Produce, pos int) (start int, err error) {
 	g := &c.group
+	made := false
 	if g.log == nil {
-		log, err := c.ensure(p.Topic, p.Partition)
+		log := c.srv.logs.Lookup(p.Topic, p.Partition)
+		if made = log == nil; made {
+			log, err = c.srv.make(p.Topic, p.Partition)
+		}
 		if err != nil && !errors.Is(err, storage.ErrTopicName) && !errors.Is(err, storage.ErrWrongPartition) {
 			c.storageFailed("make partition", p.Topic, p.Partition, err)
 			return 0, fmt.Errorf("%w: %w", errNoLog, err)
@@ -196,11 +205,12 @@ func (c *conn) addSet(p *wire.Produce, pos int) (start int, err error) {
 		g.log, g.metrics = log, c.srv.metrics.topic(log)
 		g.topic, g.number = p.Topic, p.Partition
 	}
-	valid, messages, err := message.Check(p.Set, message.Limits{
-		MaxPayload: c.srv.cfg.MaxMessageBytes, MaxDecompressed: c.srv.cfg.MaxDecompressedBytes,
-	})
+	valid, messages, err := c.check(p.Set)
 	if err != nil {
 		return 0, err
+	}
+	if made {
+		c.makeAhead()
 	}
 	if g.start == g.end {
 		g.start, g.end = pos, pos
@@ -212,6 +222,13 @@ func (c *conn) addSet(p *wire.Produce, pos int) (start int, err error) {
 	g.end += valid
 	g.messages += messages
 	return start, nil
+}
+
+// check looks at a set that is to be appended, see [message.Check].
+func (c *conn) check(set []byte) (valid, messages int, err error) {
+	return message.Check(set, message.Limits{
+		MaxPayload: c.srv.cfg.MaxMessageBytes, MaxDecompressed: c.srv.cfg.MaxDecompressedBytes,
+	})
 }
 
 // flushGroup appends the group, if there is one, and gives its answers. It
@@ -338,26 +355,15 @@ func appendCode(err error) wire.Code {
 	return wire.CodeUnknown
 }
 
-// ensure returns the log of a partition, which it makes when it is not there.
-func (c *conn) ensure(topic []byte, partition int32) (*storage.Log, error) {
-	if log := c.srv.logs.Lookup(topic, partition); log != nil {
-		return log, nil
-	}
-	log, err := c.srv.make(topic, partition)
-	if err == nil {
-		c.makeAhead()
-	}
-	return log, err
-}
-
 // mostAhead is how many partitions a connection makes at once.
 const mostAhead = 64
 
 // makeAhead makes the partitions that the produce requests behind the one in hand
 // are for, as far as they are in the buffer: all together, as the disk takes little
 // longer for many than for one. A producer that begins to spread over a thousand
-// partitions would wait for it a thousand times. What fails here the request itself
-// meets again.
+// partitions would wait for it a thousand times. It makes none that those requests
+// would not make themselves, unless what is inside a compressed message ends the
+// connection before, and what fails here they meet again.
 func (c *conn) makeAhead() {
 	var missing []wire.Produce
 	ahead := c.in // a copy, as the requests are still to be taken
@@ -366,34 +372,81 @@ func (c *conn) makeAhead() {
 		if err != nil || body == nil {
 			break
 		}
-		p, ok := produced(t, body)
-		if !ok {
-			break // it may delete a topic, say
+		p, makes, goOn := c.lookAhead(t, body)
+		if !goOn {
+			break
 		}
 		same := func(m wire.Produce) bool { return m.Partition == p.Partition && bytes.Equal(m.Topic, p.Topic) }
-		if p.Partition != anyPartition && c.srv.logs.Lookup(p.Topic, p.Partition) == nil && !slices.ContainsFunc(missing, same) {
+		if makes && !slices.ContainsFunc(missing, same) {
 			missing = append(missing, p)
 		}
 	}
 	var made sync.WaitGroup
 	for _, p := range missing {
-		made.Go(func() { _, _ = c.srv.make(p.Topic, p.Partition) })
+		made.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					_ = c.broken(p) // the request itself ends the connection
+				}
+			}()
+			_, _ = c.srv.make(p.Topic, p.Partition)
+		})
 	}
 	made.Wait()
 }
 
-// produced returns what a request is to append, if it is one that appends to one
-// partition.
-func produced(t wire.Type, body []byte) (wire.Produce, bool) {
+// lookAhead returns what a request behind the one in hand is to append, whether that
+// makes its partition, and whether the requests behind it are certain to be handled:
+// not if it is none that appends to one partition, which may delete a topic, say, or
+// is refused with the connection.
+func (c *conn) lookAhead(t wire.Type, body []byte) (p wire.Produce, makes, goOn bool) {
+	answered := false
 	switch t {
 	case wire.TypeProduce:
-		p, err := wire.ParseProduce(body)
-		return p, err == nil
+		var err error
+		if p, err = wire.ParseProduce(body); err != nil {
+			return p, false, false
+		}
 	case wire.TypeAckedProduce:
-		p, err := wire.ParseAckedProduce(body)
-		return p.Produce, err == nil
+		a, err := wire.ParseAckedProduce(body)
+		if err != nil {
+			return p, false, false
+		}
+		if badArgument(&a) || a.Acks == wire.AcksOrdered { // the latter makes it if all before is in order
+			return p, false, true
+		}
+		p, answered = a.Produce, true
+	default:
+		return p, false, false
 	}
-	return wire.Produce{}, false
+	if p.Partition != anyPartition {
+		log, code := c.srv.lookup(p.Topic, p.Partition)
+		if code != wire.CodeNone {
+			return p, false, answered
+		}
+		makes = log == nil
+	}
+	err := c.checkAhead(p.Set)
+	return p, makes && err == nil, err == nil || answered || errors.Is(err, message.ErrTooLarge)
+}
+
+// checkAhead is check but for what compressed messages hold: they are not opened twice.
+func (c *conn) checkAhead(set []byte) error {
+	most := c.srv.cfg.MaxMessageBytes
+	for rest := set; ; {
+		m, size, err := message.Parse(rest)
+		switch {
+		case err != nil:
+			return err
+		case size == 0 && len(rest) == len(set) && len(set) > 0:
+			return message.ErrIncomplete
+		case size == 0:
+			return nil
+		case most > 0 && len(m.Payload) > most:
+			return message.ErrTooLarge
+		}
+		rest = rest[size:]
+	}
 }
 
 // make makes the log of a partition, unless somebody has.
