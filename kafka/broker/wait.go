@@ -86,11 +86,12 @@ func (c *conn) enough(minBytes int) bool {
 
 // watch is what a waiting connection listens to.
 type watch struct {
-	visible chan struct{}  // something became visible in a log asked for, or it was deleted
-	topics  chan struct{}  // a log was made or deleted
-	logs    []*storage.Log // that are watched, one for each entry; nil where none is there
-	stops   []func()       // of watching them
-	stop    func()         // of being told of topics; nil: that is not needed
+	visible chan struct{}             // something became visible in a log asked for, or it was deleted
+	topics  chan struct{}             // a log was made or deleted
+	logs    []*storage.Log            // that are watched, one for each entry; nil where none is there
+	stops   []func()                  // of watching them, each once
+	seen    map[*storage.Log]struct{} // of logs, where there are several
+	stop    func()                    // of being told of topics; nil: that is not needed
 	poll    [1]unix.PollFd
 }
 
@@ -140,7 +141,7 @@ func (c *conn) watchLogs() {
 			log := c.srv.logs.Lookup(c.fetches[i].Topic, c.fetches[i].Partition)
 			w.logs = append(w.logs, log)
 			missing = missing || gone(log)
-			if log != nil {
+			if log != nil && w.isNew(log, len(c.fetches)) {
 				w.stops = append(w.stops, log.Watch(w.visible))
 			}
 		}
@@ -152,6 +153,20 @@ func (c *conn) watchLogs() {
 			w.stop = nil
 		}
 	}
+}
+
+// isNew reports whether a log of so many that are asked for is not watched yet. Who
+// appends to it tells all who watch, so that nobody may be told a thousand times.
+func (w *watch) isNew(log *storage.Log, of int) bool {
+	if of == 1 {
+		return true
+	}
+	if w.seen == nil {
+		w.seen = make(map[*storage.Log]struct{})
+	}
+	_, known := w.seen[log]
+	w.seen[log] = struct{}{}
+	return !known
 }
 
 // gone reports whether there is no log, or one that was deleted, in whose place there
@@ -178,9 +193,10 @@ func (c *conn) unwatchLogs() {
 	for _, stop := range w.stops {
 		stop()
 	}
-	clear(w.stops)
-	clear(w.logs)
-	w.stops, w.logs = w.stops[:0], w.logs[:0]
+	w.stops, w.logs = forget(w.stops), forget(w.logs)
+	if clear(w.seen); cap(w.logs) == 0 {
+		w.seen = nil // as large as they were
+	}
 }
 
 func (c *conn) unwatch() {

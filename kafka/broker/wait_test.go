@@ -211,3 +211,40 @@ func TestWaitFetchIdleTimeout(t *testing.T) {
 	l.want(0, parts(nil))
 	l.wantClosed() // now it idles
 }
+
+// TestWaitFetchWatchesEachLogOnce: a request that names a log over and over costs who
+// appends to it no more than one that names it once.
+func TestWaitFetchWatchesEachLogOnce(t *testing.T) {
+	s := memoryBroker(t)
+	for p := range int32(2) {
+		if _, err := s.make([]byte("a"), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, client := newPair(t, s)
+	defer client.Close()
+	defer c.close()
+	for range 1000 {
+		for p := range int32(2) {
+			c.fetches = append(c.fetches, wire.Fetch{Topic: []byte("a"), Partition: p, MaxBytes: 1})
+		}
+	}
+	c.watch.visible, c.watch.topics = make(chan struct{}, 1), make(chan struct{}, 1)
+	for range 2 { // and again, after it has waited once
+		c.watchLogs()
+		if n := len(c.watch.stops); n != 2 || len(c.watch.logs) != len(c.fetches) {
+			t.Errorf("%d entries for %d watches of two logs", len(c.watch.logs), n)
+		}
+		for p := range int32(2) {
+			if at, err := s.logs.Lookup([]byte("a"), p).Append(ackedSet, 1); err != nil || at.Base > int64(len(ackedSet)) {
+				t.Fatal(at, err)
+			}
+			select {
+			case <-c.watch.visible:
+			default:
+				t.Errorf("nothing is told of partition %d", p)
+			}
+		}
+		c.unwatch()
+	}
+}
