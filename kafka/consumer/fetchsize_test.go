@@ -250,20 +250,10 @@ func lean(t testing.TB, log []byte) (addr string) {
 func leanConn(nc net.Conn, log []byte) {
 	frame, header := make([]byte, 1000), make([]byte, 0, 100)
 	for {
-		if _, err := io.ReadFull(nc, frame[:wire.SizeSize]); err != nil {
+		offset, size, wait, err := readFetch(nc, frame)
+		if err != nil {
 			return
 		}
-		request := frame[:binary.BigEndian.Uint32(frame)]
-		if _, err := io.ReadFull(nc, request); err != nil {
-			return
-		}
-		// Both kinds of request end alike: offset and bytes, then those of a WaitFetch.
-		wait := wire.Type(binary.BigEndian.Uint16(request)) == wire.TypeWaitFetch
-		fields := request[len(request)-12:]
-		if wait {
-			fields = request[len(request)-20:]
-		}
-		offset, size := binary.BigEndian.Uint64(fields), int(binary.BigEndian.Uint32(fields[8:]))
 		set := log[offset%uint64(len(log)):]
 		set = set[:min(size, len(set))]
 		header = header[:0]
@@ -276,6 +266,94 @@ func leanConn(nc net.Conn, log []byte) {
 		}
 		if _, err := nc.Write(set); err != nil {
 			return
+		}
+	}
+}
+
+// readFetch reads a fetch, and says whether it is a WaitFetch. It goes through frame.
+func readFetch(nc net.Conn, frame []byte) (offset uint64, size int, wait bool, err error) {
+	if _, err := io.ReadFull(nc, frame[:wire.SizeSize]); err != nil {
+		return 0, 0, false, err
+	}
+	request := frame[:binary.BigEndian.Uint32(frame)]
+	if _, err := io.ReadFull(nc, request); err != nil {
+		return 0, 0, false, err
+	}
+	// Both kinds of request end alike: offset and bytes, then those of a WaitFetch.
+	wait = wire.Type(binary.BigEndian.Uint16(request)) == wire.TypeWaitFetch
+	fields := request[len(request)-12:]
+	if wait {
+		fields = request[len(request)-20:]
+	}
+	return binary.BigEndian.Uint64(fields), int(binary.BigEndian.Uint32(fields[8:])), wait, nil
+}
+
+// TestLargeMessageLeftBehind: the rest of a large message that was on its way when the
+// application went elsewhere is not taken into memory: others may have one by then.
+func TestLargeMessageLeftBehind(t *testing.T) {
+	const large = consumer.MaxAdaptedFetchBytes + 1<<20
+	log := message.Append(message.Append(nil, []byte("small")), make([]byte, large))
+	partly, left := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	addr := kafkatest.Peer(t, func(nc net.Conn) {
+		frame := make([]byte, 1000)
+		for {
+			offset, size, wait, err := readFetch(nc, frame)
+			if err != nil {
+				return
+			}
+			set := log[min(offset, uint64(len(log))):]
+			set = set[:min(size, len(set))]
+			answer := append(wire.AppendResponseHeader(nil, 0, len(set)), set...)
+			if wait {
+				answer = append(wire.AppendResponseHeader(nil, 0, len(answer)), answer...)
+			}
+			first := false
+			if len(set) > consumer.MaxAdaptedFetchBytes {
+				once.Do(func() { first = true })
+			}
+			if first {
+				answer = answer[:len(answer)/2]
+			}
+			if _, err := nc.Write(answer); err != nil {
+				return
+			}
+			if first {
+				close(partly)
+				for err == nil { // more requests, and then the end
+					_, err = nc.Read(frame)
+				}
+				close(left)
+				return
+			}
+		}
+	})
+	s := consumer.NewGroupStream()
+	feed := startFeed(t, s, addr, 0, func(c *consumer.FeedConfig) { c.MaxWait = quick })
+	if m := next(t, s); string(m.Payload) != "small" {
+		t.Fatalf("%q", m.Payload)
+	}
+	ended := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { // the application asks for what is behind it, and so is done with the first
+		_, err := s.Next(ctx)
+		ended <- err
+	}()
+	<-partly
+	cancel()
+	if err := <-ended; err == nil {
+		t.Fatal("the large message came")
+	}
+	feed.SeekTo(0)
+	select {
+	case <-left:
+	case <-testContext(t).Done():
+		t.Fatal("the rest of the large message is still wanted")
+	}
+	for _, size := range []int{len("small"), large} {
+		if m := next(t, s); len(m.Payload) != size {
+			t.Errorf("a message of %d bytes, want %d", len(m.Payload), size)
 		}
 	}
 }

@@ -261,9 +261,10 @@ func (s *Stream) SeekTo(offset int64) error {
 		return s.errorf("seek to offset %d: give one from 0 on", offset)
 	}
 	for _, a := range s.asked {
-		if a.wait && s.conn != nil {
-			// The broker may hold it back for long, and what is asked for next
-			// would wait behind it.
+		// The broker may hold an answer back for long, and what is asked for next would
+		// wait behind it. Or it is a large message, which nobody wants any more, and has
+		// been let in for nothing.
+		if s.conn != nil && (a.wait || s.cfg.large != nil && a.maxBytes > s.fetch.now) {
 			s.disconnect()
 			break
 		}
