@@ -15,11 +15,13 @@ import (
 	"kafkalab/kafka/registry"
 )
 
-// groupOptions are a small cluster and short times.
+// groupOptions are a small cluster and short times. A session lasts for longer
+// than a busy machine keeps a consumer from proving it, and quiet is longer than
+// the third of it that lies between two proofs.
 func groupOptions(zooKeeper string) driver.Options {
 	return driver.Options{
 		"brokers": "2", "partitions": "3", "zookeeper": zooKeeper, "flush-interval": "10ms",
-		"session-timeout": "2s", "commit-interval": "100ms", "quiet": "500ms", "pace": "2000",
+		"session-timeout": "5s", "commit-interval": "100ms", "quiet": "2s", "pace": "2000",
 	}
 }
 
@@ -76,7 +78,7 @@ func TestRebalance(t *testing.T) {
 			if r.KillSettles[0] < 0.1 {
 				t.Errorf("the killed one's session had ended after %v s", r.KillSettles[0])
 			}
-			if r.QuietSeconds < 0.5 || r.QuietCommits == 0 || r.QuietProofs == 0 || r.QuietRequests != r.QuietCommits+r.QuietProofs {
+			if r.QuietSeconds < 2 || r.QuietCommits == 0 || r.QuietProofs == 0 || r.QuietRequests != r.QuietCommits+r.QuietProofs {
 				t.Errorf("quiet for %v s: %d requests, %d commits, %d proofs", r.QuietSeconds, r.QuietRequests, r.QuietCommits, r.QuietProofs)
 			}
 			if r.Sent == 0 || r.Lost != 0 || r.Damaged != 0 || r.Consumed != r.Sent+r.RepeatsClean+r.RepeatsUnclean || moved.Load() != r.Consumed {
@@ -111,7 +113,7 @@ func TestRebalanceFails(t *testing.T) {
 	}
 	select {
 	case <-s.Died():
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("a broker was killed, and Died is open")
 	}
 }

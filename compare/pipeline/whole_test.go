@@ -16,10 +16,11 @@ import (
 	"kafkalab/results/resultfile"
 )
 
-// shortPeriods are options of a small pipeline in which everything is soon through.
+// shortPeriods are options of a small pipeline in which everything is soon through,
+// and no session ends because the machine is busy with the other ones.
 func shortPeriods(f fault, acks string) driver.Options {
 	return driver.Options{
-		"front-ends": "2", "flush-interval": "20ms", "session-timeout": "2s", "linger": "100ms", "audit-window": "1s", "load-interval": "300ms",
+		"front-ends": "2", "flush-interval": "20ms", "session-timeout": "5s", "linger": "100ms", "audit-window": "1s", "load-interval": "300ms",
 		"fault": string(f), "acks": acks,
 	}
 }
@@ -37,7 +38,7 @@ type watched struct {
 func newWatched(t *testing.T, program string, server driver.Server, messages int64) *watched {
 	w := &watched{}
 	w.PipelinePlan = driver.PipelinePlan{
-		RunID: 7, PayloadBytes: 200, Messages: messages, Rate: 1000, Program: program, Dir: t.TempDir(), Stall: 20 * time.Second,
+		RunID: 7, PayloadBytes: 200, Messages: messages, Rate: 1000, Program: program, Dir: t.TempDir(), Stall: time.Minute,
 		Ready: func(context.Context) error { return nil },
 		Delayed: func(tier int, delay time.Duration) {
 			w.mu.Lock()

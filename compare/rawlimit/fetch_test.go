@@ -142,7 +142,7 @@ func TestFetchRefusals(t *testing.T) {
 				break // it was refused already
 			}
 		}
-		if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
 			t.Fatal(err)
 		}
 		said, _ := io.ReadAll(conn)
@@ -188,7 +188,7 @@ func TestFlushMessages(t *testing.T) {
 	if err := s.forward(q, make([]byte, 209)); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		q.mu.Lock()
 		synced, due := q.synced, q.due
 		q.mu.Unlock()

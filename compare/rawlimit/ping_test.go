@@ -3,7 +3,6 @@ package rawlimit
 import (
 	"context"
 	"testing"
-	"time"
 
 	"kafkalab/harness/workload"
 )
@@ -19,7 +18,7 @@ func TestPingSendsOnAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	came, ended := make(chan int64, 1000), make(chan error, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	go func() {
 		var err error

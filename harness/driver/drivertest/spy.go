@@ -63,7 +63,7 @@ func (s *spy) expectNothingRunning(t *testing.T) {
 	}
 	// A killed process is in the table for a moment more.
 	var left []string
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(callTimeout); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if left = mentions(s.Dir()); len(left) == 0 {
 			return
 		}
