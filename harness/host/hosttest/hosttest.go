@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -42,21 +43,54 @@ func Root(t testing.TB) {
 	t.Skip(why)
 }
 
-// Programs builds this project's programs of those names ("kafka", "testbed")
-// and returns the folder that holds them, for host.Config.BinDir.
+// built are the programs that this process has built: open files, whose names go
+// with the folder of the test that was the first to want them.
+var built struct {
+	mu    sync.Mutex
+	files map[string]*os.File
+}
+
+// Programs builds this project's programs of those names ("kafka", "testbed"),
+// each once, and returns the folder that holds them, for host.Config.BinDir.
+// It is a folder of the test's own: its path tells who started a program of it.
 func Programs(t testing.TB, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range names {
-		pkg, ok := programs[name]
-		if !ok {
-			t.Fatalf("there is no program %q", name)
-		}
-		if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, name), pkg).CombinedOutput(); err != nil {
-			t.Fatalf("go build %s: %v\n%s", pkg, err, out)
+		if err := program(name, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
 		}
 	}
 	return dir
+}
+
+// program puts a program at a path. A process of its own writes the file, so that
+// none that this one starts meanwhile has it open: then it could not be run.
+func program(name, path string) error {
+	pkg, ok := programs[name]
+	if !ok {
+		return fmt.Errorf("there is no program %q", name)
+	}
+	built.mu.Lock()
+	defer built.mu.Unlock()
+	if f := built.files[name]; f != nil {
+		if out, err := exec.Command("cp", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()), path).CombinedOutput(); err != nil {
+			return fmt.Errorf("copying the program %s: %w\n%s", name, err, out)
+		}
+		return nil
+	}
+	if out, err := exec.Command("go", "build", "-o", path, pkg).CombinedOutput(); err != nil {
+		return fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	if built.files == nil {
+		built.files = map[string]*os.File{}
+	}
+	built.files[name] = f
+	return nil
 }
 
 // Open opens a host and closes it when the test ends.
