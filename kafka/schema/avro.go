@@ -33,8 +33,9 @@ type Schema struct {
 	avro   *avro.Schema
 	fields map[string]bool // names of those of the record; nil: it is none
 
-	shape    *avroshape.Shape // nil: no datum has very many values, see checkValues
-	shapeErr error
+	shapeOnce sync.Once        // it is not needed where schemas are only kept
+	shape     *avroshape.Shape // nil: no datum has very many values, see checkValues
+	shapeErr  error
 
 	headerOnce sync.Once
 	header     *avro.Schema // reads the audit header alone
@@ -54,15 +55,7 @@ func Parse(text string) (*Schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schema: %w", err)
 	}
-	s := &Schema{text: compact, key: key, avro: parsed, fields: fieldNames(compact)}
-	shape, sparse, err := avroshape.ParseForward(compact)
-	switch {
-	case err != nil:
-		s.shapeErr = fmt.Errorf("how many values data have cannot be told: %w", err)
-	case !sparse:
-		s.shape = shape
-	}
-	return s, nil
+	return &Schema{text: compact, key: key, avro: parsed, fields: fieldNames(compact)}, nil
 }
 
 // maxValues is how many values a datum may hold at least, and then
@@ -73,6 +66,15 @@ const maxValues = 8 << 10
 // is made: of types that have no bytes, such as null and records of nothing else, a datum
 // holds as many as it claims, or as its schema has them contain each other.
 func (s *Schema) checkValues(datum []byte) error {
+	s.shapeOnce.Do(func() {
+		shape, sparse, err := avroshape.ParseForward(s.text)
+		switch {
+		case err != nil:
+			s.shapeErr = fmt.Errorf("how many values data have cannot be told: %w", err)
+		case !sparse:
+			s.shape = shape
+		}
+	})
 	if s.shape == nil {
 		return s.shapeErr
 	}

@@ -3,12 +3,14 @@
 package avroshape
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -107,19 +109,35 @@ func (k keys) text(name string) (s string) {
 	return s
 }
 
+// number returns the number of a key, which may stand in quotes.
+func (k keys) number(name string) (n int64, err error) {
+	if quoted := k.text(name); quoted != "" {
+		return strconv.ParseInt(quoted, 10, 64)
+	}
+	err = json.Unmarshal(k[name], &n)
+	return n, err
+}
+
 func (p *parser) parse(text json.RawMessage, space string, depth int) (*Shape, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("it is nested deeper than %d levels", maxDepth)
 	}
 	var name string
-	if json.Unmarshal(text, &name) == nil {
+	var branches []json.RawMessage
+	var o keys
+	// Each level is scanned once: of a text that is deep and long the rest is much.
+	switch first := bytes.TrimSpace(text); {
+	case bytes.HasPrefix(first, []byte{'['}):
+		if err := json.Unmarshal(text, &branches); err != nil {
+			return nil, err
+		}
+		return p.parts(&Shape{kind: union}, branches, space, depth)
+	case !bytes.HasPrefix(first, []byte{'{'}):
+		if err := json.Unmarshal(text, &name); err != nil {
+			return nil, err
+		}
 		return p.byName(name, space)
 	}
-	var branches []json.RawMessage
-	if json.Unmarshal(text, &branches) == nil {
-		return p.parts(&Shape{kind: union}, branches, space, depth)
-	}
-	var o keys
 	if err := json.Unmarshal(text, &o); err != nil {
 		return nil, err
 	}
@@ -156,8 +174,8 @@ func (p *parser) define(what string, o keys, space string, depth int) (*Shape, e
 		s.kind, s.size = enum, int64(len(symbols))
 		return s, nil
 	case "fixed":
-		var size int64
-		if err := json.Unmarshal(o["size"], &size); err != nil {
+		size, err := o.number("size")
+		if err != nil {
 			return nil, fmt.Errorf("size of %.100q: %w", name, err)
 		}
 		switch {

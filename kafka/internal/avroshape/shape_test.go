@@ -93,6 +93,7 @@ func TestShapesAreThoseOfTheLibrary(t *testing.T) {
 		{`{"type":"array","Items":"long","items":"string","size":"large","fields":{}}`, []any{"a", "b"}},
 		{`{"type":"long","size":"large","symbols":7,"items":"x"}`, int64(1)},
 		{`{"type":"fixed","name":"F","Size":9,"size":2}`, []byte("ab")},
+		{`{"type":"fixed","name":"F","size":"3"}`, []byte("abc")},
 		{`{"type":"enum","name":"E","Symbols":[],"symbols":["A","B"]}`, "B"},
 		{`{"type":"record","name":"a.R","fields":[{"name":"f","type":{"type":"fixed","name":"F","namespace":"","size":1}},{"name":"g","type":"F"},{"name":"h","type":".F"}]}`,
 			map[string]any{"f": []byte("1"), "g": []byte("2"), "h": []byte("3")}},
