@@ -57,7 +57,7 @@ test: setup build ## run every test, those with real RabbitMQ, ActiveMQ, NATS, s
 
 # Behind a tag, since it fetches 110 MB once (into the user's cache folder).
 test-hadoop: setup ## the load on real Hadoop: its local job runner, then HDFS and YARN in a mini cluster
-	$(GO) test -tags hadoop -count=1 -v -timeout 30m ./kafka/hadooptest
+	$(GO) test -tags hadoop -count=1 -v -timeout 20m ./kafka/hadooptest
 
 race: setup build ## the tests of the product and the testbed under the race detector
 	GORACE=atexit_sleep_ms=0 $(GO) test -race -count=1 -p 1 -timeout 30m ./kafka/... ./harness/measure/... ./harness/workload/... ./harness/driver/... ./harness/runner/... ./harness/scenario/... ./results/... ./compare/internal/...

@@ -58,7 +58,7 @@ setup: STOMP and KahaDB parts under /usr/share/activemq and a Java runtime; a na
 setup: of 2.9 or newer on the PATH or in /usr/sbin; haproxy, likewise; ip and tc;
 setup: the OpenSSH server, not started; strace; bash; mkfs.ext4, mkfs.btrfs, mount and losetup;
 setup: ZooKeeper 3.5 or newer whose /usr/share/java/zookeeper.jar names the jars that it
-setup: needs; Maven and a Java compiler of version 17 or newer; a C compiler with the C
+setup: needs; Maven and a Java compiler of version 17 to 22; a C compiler with the C
 setup: library's headers; Chromium or Chrome), and call this again.
 END
 	exit 1
