@@ -17,8 +17,6 @@ import (
 const (
 	// tolerance is how far the measured goodput may be from the wire's.
 	tolerance = 0.05
-	// measureTime is how long each direction is measured.
-	measureTime = 3 * time.Second
 	// measureTries is how often: a moment of other load on the machine is no
 	// fault of the link, but a slow link stays slow.
 	measureTries = 3
@@ -106,13 +104,13 @@ func said(err error, p host.Process, text *bytes.Buffer) error {
 	return err
 }
 
-// Measure measures the link both ways, one after the other, and refuses one
+// Measure measures the link both ways, each for d, one after the other, and refuses one
 // that does not give TCP, within 5 %, what a wire of rateMbps gives; 0 takes
 // any. What it finds is written to out as it comes.
-func Measure(ctx context.Context, client, broker host.Host, rateMbps int, out io.Writer) error {
+func Measure(ctx context.Context, client, broker host.Host, rateMbps int, d time.Duration, out io.Writer) error {
 	for _, way := range []struct{ from, to host.Host }{{client, broker}, {broker, client}} {
 		for try := 1; ; try++ {
-			mbps, err := Goodput(ctx, way.from, way.to, measureTime)
+			mbps, err := Goodput(ctx, way.from, way.to, d)
 			if err != nil {
 				return err
 			}

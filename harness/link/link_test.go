@@ -285,7 +285,7 @@ func TestGoodputIsHeldToTheRate(t *testing.T) {
 	clientConfig, brokerConfig := hosttest.NamespaceConfigs(t, c, bin)
 	client, broker := hosttest.Open(t, clientConfig), hosttest.Open(t, brokerConfig)
 	var out bytes.Buffer
-	if err := link.Measure(t.Context(), client, broker, 0, &out); err != nil {
+	if err := link.Measure(t.Context(), client, broker, 0, 500*time.Millisecond, &out); err != nil {
 		t.Fatal(err)
 	}
 	// What a queue held when the machine stood still comes in one go.
@@ -300,7 +300,7 @@ func TestGoodputIsHeldToTheRate(t *testing.T) {
 		t.Errorf("printed %q", &out)
 	}
 	// A testbed file that claims more than there is.
-	err := link.Measure(t.Context(), client, broker, 1000, io.Discard)
+	err := link.Measure(t.Context(), client, broker, 1000, 500*time.Millisecond, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "a wire of 1000 Mbit/s gives 941") {
 		t.Errorf("got %v", err)
 	}

@@ -103,23 +103,42 @@ func (s *site) waitForProcess(r *running, name string) {
 // waitForGrowth waits until the broker host's files have grown by that much.
 func (s *site) waitForGrowth(r *running, bytes int64) {
 	s.t.Helper()
+	s.waitUntil(r, "the store grows", s.growth(bytes))
+}
+
+// growth says whether the broker host's files have grown by that much from now on.
+func (s *site) growth(bytes int64) func() bool {
 	from := bytesBelow(s.testbed.BrokerHost.Dir)
-	s.waitUntil(r, "the store grows", func() bool { return bytesBelow(s.testbed.BrokerHost.Dir) >= from+bytes })
+	return func() bool { return bytesBelow(s.testbed.BrokerHost.Dir) >= from+bytes }
 }
 
 func (s *site) waitUntil(r *running, what string, holds func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+	if !s.comes(r, what, holds) {
+		s.t.Fatalf("%v ended before %s:\n%s", r.cmd.Args, what, r.err)
+	}
+}
+
+// comes waits until something holds, and says whether it did before the program
+// had ended.
+func (s *site) comes(r *running, what string, holds func() bool) bool {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
 		select {
 		case <-r.ended:
-			s.t.Fatalf("%v ended before %s:\n%s", r.cmd.Args, what, r.err)
+			return holds()
 		default:
 		}
 		if time.Now().After(deadline) {
 			s.t.Fatalf("waited in vain until %s:\n%s", what, r.err)
 		}
 	}
+	return true
 }
+
+// lateTries is how many times a test begins again when what it was to break off in
+// the middle had ended before it looked.
+const lateTries = 5
 
 // bytesBelow adds up the files of a folder in which files come and go.
 func bytesBelow(dir string) (sum int64) {

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -130,11 +131,15 @@ func TestSecondRunOverSSHIsRefused(t *testing.T) {
 	}
 	s := newSite(t, site.File, bin)
 	s.testbed.Link = site.Link
-	first := startTestbed(t, s, "up", "--testbed", site.File)
+	first := startTestbed(t, s, "up", "--testbed", site.File, "--look-time", "3s")
 	waitUntil(t, "the first holds the lock", func() bool {
 		text, err := os.ReadFile(lockPath(tb))
 		return err == nil && strings.Contains(string(text), "testbed up")
 	})
+	// It stands still, so that it holds the lock for as long as the second one takes.
+	if err := first.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
 	second := callTestbed(t, bin, "up", "--testbed", site.File)
 	if second.status != 1 || !strings.Contains(second.err, "testbed up --testbed") || !strings.Contains(second.err, "in use") {
 		t.Errorf("%+v", second)
@@ -160,7 +165,7 @@ func TestSecondRunOverSSHIsRefused(t *testing.T) {
 
 func waitUntil(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("never: " + what)
 		}

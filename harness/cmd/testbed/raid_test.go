@@ -91,7 +91,7 @@ func TestRAID10InterruptedAndKilled(t *testing.T) {
 	s := newSite(t, file, bin)
 	for _, at := range []string{"disk-6.img\n", "mkfs.btrfs", "mount -t btrfs", "TCP goodput"} {
 		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
-			r := startTestbed(t, s, "up", "--testbed", file, "--raid10", "--disk-size", "256MiB")
+			r := startTestbed(t, s, "up", "--testbed", file, "--raid10", "--disk-size", "256MiB", "--look-time", "3s")
 			if at == "TCP goodput" {
 				s.waitUntil(r, "it measures", func() bool { return measuring(t, tb.Link) })
 			} else {
@@ -102,7 +102,7 @@ func TestRAID10InterruptedAndKilled(t *testing.T) {
 			}
 			select {
 			case <-r.ended:
-			case <-time.After(time.Minute):
+			case <-time.After(patience):
 				t.Fatalf("%v at %q: up does not end:\n%s", sig, at, r.err)
 			}
 			if there, err := raid.Left(array); sig == syscall.SIGINT && (there || err != nil || len(left(t, tb.Link)) != 0) {

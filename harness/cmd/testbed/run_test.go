@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -128,43 +126,30 @@ func TestRun(t *testing.T) {
 // A run that is interrupted ends cleanly, and can be gone on with, if it is
 // still the same run.
 func TestInterruptAndResume(t *testing.T) {
-	bin, out := hosttest.Programs(t, "testbed"), filepath.Join(t.TempDir(), "out")
+	bin := hosttest.Programs(t, "testbed")
 	path, tb := nullScenario(t, "ceiling"), localTestbed(t)
-	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "testbed"), glance([]string{"run", "--testbed", tb, "--scenario", path, "--out", out})...)
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var told bytes.Buffer
-	buf := make([]byte, 4096)
-	for signalled := false; ; {
-		n, err := stderr.Read(buf)
-		told.Write(buf[:n])
-		if !signalled && strings.Contains(told.String(), "[2/4]") {
-			signalled = true
-			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err == io.EOF {
+	s := newSite(t, tb, bin)
+	var out string
+	var got called
+	for range lateTries {
+		out = filepath.Join(t.TempDir(), "out")
+		run := startTestbed(t, s, "run", "--testbed", tb, "--scenario", path, "--out", out)
+		run.waitFor("[2/4]")
+		_ = run.cmd.Process.Signal(syscall.SIGINT) // fails only if it has ended
+		if got = run.end(patience); got.status != 0 {
 			break
-		} else if err != nil {
-			t.Fatal(err)
 		}
+		t.Logf("it had ended before it was to be interrupted:\n%s", got.err)
 	}
-	var exit *exec.ExitError
-	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
-		t.Fatalf("ended with %v\n%s", err, told.String())
+	if got.status != 1 {
+		t.Fatalf("exit status %d\n%s", got.status, got.err)
 	}
 	r := theRun(t, out)
 	if !r.Run.Interrupted {
 		t.Error("the run does not say that it was interrupted")
 	}
-	if want := "testbed run --testbed " + tb + " --resume " + r.Dir; !strings.Contains(told.String(), want) {
-		t.Errorf("how to go on is not told (%s):\n%s", want, told.String())
+	if want := "testbed run --testbed " + tb + " --resume " + r.Dir; !strings.Contains(got.err, want) {
+		t.Errorf("how to go on is not told (%s):\n%s", want, got.err)
 	}
 
 	for _, c := range []struct {
@@ -190,7 +175,7 @@ func TestInterruptAndResume(t *testing.T) {
 		t.Errorf("another testbed: exit status %d, %s", got.status, got.err)
 	}
 
-	got := callTestbed(t, bin, "run", "--testbed", tb, "--resume", r.Dir)
+	got = callTestbed(t, bin, "run", "--testbed", tb, "--resume", r.Dir)
 	if got.status != 0 || !strings.Contains(got.err, "kept") {
 		t.Fatalf("going on: exit status %d\n%s%s", got.status, got.out, got.err)
 	}

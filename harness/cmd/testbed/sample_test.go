@@ -72,7 +72,7 @@ func TestRawServerServesUntilItIsStopped(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Fatal("the server does not stop")
 		}
 	}

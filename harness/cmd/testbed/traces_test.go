@@ -105,10 +105,11 @@ func commandOf(pid string) string {
 }
 
 // wantOnly wants that nothing is there that was not before. What was killed
-// may take a moment to be gone, and an sshd to see that its peer is.
+// may take a moment to be gone, and an sshd to see that its peer is; on a busy
+// machine that is a long one.
 func (s *site) wantOnly(before map[string]string) {
 	s.t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		extra := s.traces()
 		maps.DeleteFunc(extra, func(key, _ string) bool { _, was := before[key]; return was })

@@ -30,6 +30,7 @@ func runUp(ctx context.Context, args []string, std stdio) (err error) {
 	flags.SetOutput(std.Out)
 	file := testbedFlag(flags)
 	raid10 := raidFlag(flags, "make a RAID 10 of six files, in btrfs, for the broker's data too: \"testbed run --raid10\" uses it")
+	look := flags.Duration("look-time", defaultLook, "how long each way of the link is measured. At least 100ms; less than 1s is for a look at the path, no measurement")
 	diskSize := flags.String("disk-size", "", "`size` of each of the six files, such as 2GiB; the RAID holds three times that (default 6GiB)")
 	flags.Usage = func() {
 		fmt.Fprint(std.Out, `Usage: testbed up [--testbed FILE] [--raid10 [--disk-size SIZE]]
@@ -52,6 +53,9 @@ Examples:
 	}
 	if err := parseFlags(flags, args); err != nil {
 		return err
+	}
+	if *look < leastLook {
+		return usagef("--look-time %v: at least %v is wanted", *look, leastLook)
 	}
 	tb, err := scenario.LoadTestbed(*file)
 	if err != nil {
@@ -77,11 +81,11 @@ Examples:
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	if tb.Kind != host.Namespace {
-		return measureLink(ctx, tb, std)
+		return measureLink(ctx, tb, *look, std)
 	}
 	made, err := makeBed(ctx, tb.Link, array, *raid10, std)
 	if err == nil {
-		err = measureLink(ctx, tb, std)
+		err = measureLink(ctx, tb, *look, std)
 	}
 	if err == nil {
 		return nil
@@ -135,8 +139,9 @@ func makeBed(ctx context.Context, l link.Config, array raid.Config, raid10 bool,
 	return m, nil
 }
 
-// measureLink opens both hosts and measures the link between them.
-func measureLink(ctx context.Context, tb scenario.Testbed, std stdio) (err error) {
+// measureLink opens both hosts and measures the link between them, for look each
+// way.
+func measureLink(ctx context.Context, tb scenario.Testbed, look time.Duration, std stdio) (err error) {
 	client, err := host.Open(ctx, tb.ClientHost)
 	if err != nil {
 		return err
@@ -152,7 +157,7 @@ func measureLink(ctx context.Context, tb scenario.Testbed, std stdio) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	return link.Measure(ctx, client, broker, tb.Link.RateMbps, std.Out)
+	return link.Measure(ctx, client, broker, tb.Link.RateMbps, look, std.Out)
 }
 
 func closeHost(ctx context.Context, h host.Host) error {

@@ -142,7 +142,7 @@ func TestUpInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As soon as it measures: then a program runs in each namespace.
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience)
 	for !measuring(t, l) {
 		if time.Now().After(deadline) {
 			_ = cmd.Process.Kill()
@@ -182,7 +182,7 @@ func measuring(t *testing.T, l link.Config) bool {
 
 func TestTestbedCommandsRefuseBadCalls(t *testing.T) {
 	for _, args := range [][]string{
-		{"up", "--nosuch"}, {"up", "extra"}, {"down", "extra"}, {"doctor", "--messages", "0"},
+		{"up", "--nosuch"}, {"up", "extra"}, {"up", "--look-time", "99ms"}, {"down", "extra"}, {"doctor", "--messages", "0"},
 		{"goodput-send"}, {"goodput-send", "--to", "x:1", "--limit", "-1s"}, {"goodput-receive", "--duration", "0s"},
 	} {
 		var u usageError
