@@ -41,7 +41,8 @@ const (
 //	prefetch bytes    payload bytes that one pull, or the window of a push, asks
 //	                  for at most, to two digits ([PrefetchClass]), or "none": no
 //	                  bound but TCP's
-//	connections       how many are established to the server's port
+//	connections       how many are established to the server's port; of a
+//	                  pipeline, whose clients come and go, no class
 //	cores             as the kernel lists them: "0-1"
 //	memory limit      bytes, or "none"
 //	disk              device and file system below the store

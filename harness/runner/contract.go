@@ -146,12 +146,13 @@ func (a *attempt) keepContract(rows []resultfile.ContractRow) error {
 }
 
 // contractChanges says how a later contract of a system differs from the first.
-// How many threads a server has is not the same twice.
+// How many threads a server has is not the same twice, nor how many connections
+// where these have no class.
 func contractChanges(was, now []resultfile.ContractRow) (changes []string) {
 	find := func(rows []resultfile.ContractRow, name string) (what string) {
 		for _, r := range rows {
 			if r.Row == name {
-				if r.Class != "" {
+				if r.Class != "" || name == driver.RowConnections {
 					return r.Class
 				}
 				return r.Value
@@ -181,7 +182,11 @@ func (a *attempt) kernelRows(ctx context.Context) ([]resultfile.ContractRow, err
 	if err != nil {
 		return rows, err
 	}
-	add(driver.RowConnections, strconv.Itoa(n), strconv.Itoa(n))
+	class := strconv.Itoa(n)
+	if a.spec.Work == resultfile.Pipeline {
+		class = "" // its loads and readers come and go, so the number is of a moment
+	}
+	add(driver.RowConnections, strconv.Itoa(n), class)
 	add(driver.RowDisk, disk, disk)
 	if a.confined == nil {
 		return rows, nil

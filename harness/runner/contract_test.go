@@ -203,3 +203,28 @@ func TestProcessRows(t *testing.T) {
 		}
 	}
 }
+
+// TestContractChanges: what is of a moment is no change: threads, and connections
+// that have no class.
+func TestContractChanges(t *testing.T) {
+	rows := func(threads, connections, class, memory string) []resultfile.ContractRow {
+		return []resultfile.ContractRow{
+			{Row: driver.RowThreads, Value: threads},
+			{Row: driver.RowConnections, Value: connections, Class: class},
+			{Row: driver.RowMemory, Value: memory, Class: memory},
+		}
+	}
+	for _, c := range []struct {
+		was, now []resultfile.ContractRow
+		want     []string
+	}{
+		{rows("7", "2", "2", "1"), rows("9", "2", "2", "1"), nil},
+		{rows("7", "2", "", "1"), rows("7", "17", "", "1"), nil},
+		{rows("7", "2", "2", "1"), rows("7", "17", "17", "1"), []string{"connections: 17, where the system's first attempt had 2"}},
+		{rows("7", "2", "", "1"), rows("7", "2", "", "none"), []string{"memory limit: none, where the system's first attempt had 1"}},
+	} {
+		if got := contractChanges(c.was, c.now); !slices.Equal(got, c.want) {
+			t.Errorf("%v, then %v: %q, want %q", c.was, c.now, got, c.want)
+		}
+	}
+}
