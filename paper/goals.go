@@ -353,12 +353,15 @@ func (j JudgedGoal) Said() string {
 const goalsNote = "Ratios are of two medians of the same run, each over all valid repetitions after a warm-up of its own. A goal is met or not by the median; the 95 % interval stands beside it. " +
 	"Client and broker share the machine where the hosts are emulated."
 
+// goalColumn is the column of what is wanted.
+const goalColumn = "goal"
+
 // GoalsTable is a table of the goals of one run, for a page or a terminal.
 func GoalsTable(goals []JudgedGoal) plots.NamedTable { return goalsTable(goals, false) }
 
 // goalsTable names the run of each goal where there may be several.
 func goalsTable(goals []JudgedGoal, runs bool) plots.NamedTable {
-	t := &plots.Table{Head: []string{"path", "ceiling", "measured", "95 % interval", "goal", "verdict", "medians"}}
+	t := &plots.Table{Head: []string{"path", "ceiling", "measured", "95 % interval", goalColumn, "verdict", "medians"}}
 	t.StandLeft(1, 5)
 	if runs {
 		t.Head = append(t.Head, "run")

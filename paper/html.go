@@ -114,6 +114,25 @@ func wordsTable(t *plots.Table) []laidOut {
 	return apart(out, mostWords)
 }
 
+// GoalsLaidOut lays out the table of goals: what was measured leads to the run that
+// it is from. What was not, and the goals themselves, are no numbers of a run.
+func (r *Report) GoalsLaidOut() []laidOut {
+	t := r.GoalsPart().Table
+	out := layOut(t, func([]string, int) string { return "" })
+	out.Class = "words"
+	for i, row := range out.Rows {
+		goal := r.Goals[i]
+		for column := range row {
+			c := &row[column]
+			if last := column == len(row)-1; goal.Measured() && (last || !c.Left && t.Head[column] != goalColumn) {
+				c.Link = r.Of(goal.Finding).Link
+			}
+			c.Left = c.Left || c.Link == ""
+		}
+	}
+	return apart(out, mostWords)
+}
+
 // apart makes several tables of one that is too wide, one below the other. Each
 // begins with the first column, which says what a row is of. most is at least 2.
 func apart(t laidOut, most int) []laidOut {
