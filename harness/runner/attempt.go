@@ -150,8 +150,11 @@ func (a *attempt) phase(ctx context.Context, e Event) error {
 	return a.talk.goOn()
 }
 
-// beforeMeasuring reads the counters and starts the samplers.
+// beforeMeasuring makes the host ready, reads the counters and starts the samplers.
 func (a *attempt) beforeMeasuring(ctx context.Context) error {
+	if err := a.warmMemory(ctx); err != nil {
+		return err
+	}
 	if readsBefore(a.spec.Work) {
 		a.readContract(ctx)
 	}
