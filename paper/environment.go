@@ -17,6 +17,9 @@ func environment(run resultfile.Run) string {
 		out = append(out, "The broker's data lay on a RAID 10 that was made for the run, of six files on one disk.")
 	}
 	out = append(out, limitsText(t.BrokerLimits))
+	if t.HeldMemoryBytes > 0 {
+		out = append(out, fmt.Sprintf("The broker host is a virtual machine with a balloon: its free memory (%s GiB at the beginning) was held and given up as others wanted it, so that its own host could not take it back.", plots.Rounded(float64(t.HeldMemoryBytes)/(1<<30))))
+	}
 	if c := t.Clock; c != nil && c.Same {
 		out = append(out, "Both hosts have one clock, so latencies from one to the other need no correction.")
 	} else if c != nil {

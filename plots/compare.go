@@ -127,6 +127,9 @@ func caveats(a, b resultfile.Run) []string {
 	} else if (x == nil) != (y == nil) {
 		out = append(out, "brokers were held to cores and memory in one of the runs only")
 	}
+	if (a.Testbed.HeldMemoryBytes > 0) != (b.Testbed.HeldMemoryBytes > 0) {
+		out = append(out, "the broker host's free memory was held for one of the runs only")
+	}
 	if x, y := a.Testbed.LinkGoodputMbps, b.Testbed.LinkGoodputMbps; math.Abs(x-y) > 0.02*max(x, y) {
 		differ("link's goodput, Mbit/s", number(x), number(y))
 	}

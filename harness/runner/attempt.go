@@ -150,11 +150,8 @@ func (a *attempt) phase(ctx context.Context, e Event) error {
 	return a.talk.goOn()
 }
 
-// beforeMeasuring makes the host ready, reads the counters and starts the samplers.
+// beforeMeasuring reads the counters and starts the samplers.
 func (a *attempt) beforeMeasuring(ctx context.Context) error {
-	if err := a.warmMemory(ctx); err != nil {
-		return err
-	}
 	if readsBefore(a.spec.Work) {
 		a.readContract(ctx)
 	}

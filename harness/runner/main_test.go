@@ -42,11 +42,6 @@ func TestMain(m *testing.M) {
 				os.Exit(1)
 			}
 			os.Exit(0)
-		case "warm-memory":
-			if err := json.NewEncoder(os.Stdout).Encode(measure.Warmed{Bytes: 1 << 26, Seconds: 0.5}); err != nil {
-				os.Exit(1)
-			}
-			os.Exit(0)
 		}
 	}
 	// Parallel tests wait most of the time. A command line that says otherwise is

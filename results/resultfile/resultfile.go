@@ -93,6 +93,10 @@ type Testbed struct {
 	RAID10 bool `json:"raid10,omitempty"`
 	// BrokerLimits is what every broker was held to.
 	BrokerLimits *Limits `json:"broker_limits,omitempty"`
+	// HeldMemoryBytes is how much of the broker host's free memory was held when the
+	// run began, so that the host of that virtual machine did not take it back; of
+	// several sittings the least. 0: in one of them none was, or there was no need.
+	HeldMemoryBytes int64 `json:"held_memory_bytes,omitempty"`
 	// Clock is how the clock of the broker host stood to that of the client
 	// host; nil: it was not measured.
 	Clock *Clock `json:"clock,omitempty"`

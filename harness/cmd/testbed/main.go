@@ -40,7 +40,7 @@ func usagef(format string, args ...any) error {
 func commands() []command {
 	return []command{
 		doctorCommand(), upCommand(), runCommand(), listCommand(), plotCommand(), compareCommand(), reportCommand(), drawCommand(), downCommand(),
-		clientCommand(), sampleCommand(), rawServerCommand(), goodputReceiveCommand(), goodputSendCommand(), diskRateCommand(), dropCacheCommand(), warmMemoryCommand(), ceilingCommand(), clockCommand(), lockCommand(),
+		clientCommand(), sampleCommand(), rawServerCommand(), goodputReceiveCommand(), goodputSendCommand(), diskRateCommand(), dropCacheCommand(), holdMemoryCommand(), ceilingCommand(), clockCommand(), lockCommand(),
 	}
 }
 

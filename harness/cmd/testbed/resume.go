@@ -102,6 +102,7 @@ func reopen(dir string, now resultfile.Run, sel scenario.Selection) (*resultfile
 	was.Repeat = now.Repeat
 	was.Ended, was.Interrupted = time.Time{}, false
 	was.Testbed.Clock = now.Testbed.Clock // what comes next rests on it
+	was.Testbed.HeldMemoryBytes = min(was.Testbed.HeldMemoryBytes, now.Testbed.HeldMemoryBytes)
 	if len(was.Ceilings) == 0 {
 		was.Ceilings = now.Ceilings
 	}

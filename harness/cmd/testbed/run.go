@@ -54,7 +54,7 @@ func newRunFlags(std stdio) *runFlags {
 	flags.Int64Var(&f.seed, "seed", 0, "seed of the order of the systems (default drawn, and printed)")
 	flags.StringVar(&f.out, "out", "results/local", "`folder` in which the run gets a folder of its own")
 	flags.StringVar(&f.resume, "resume", "", "go on with the run in this `folder`: make what is not valid yet")
-	flags.DurationVar(&f.look, "look-time", defaultLook, "how long each way of the link is measured before the run; the disk, the clocks and the harness's own rate take their share of it. At least 100ms; less than 1s is for a look at the path, no measurement")
+	flags.DurationVar(&f.look, "look-time", defaultLook, "how long each way of the link is measured before the run; the disk, the clocks and the harness's own rate take their share of it. At least 100ms; less than 1s is for a look at the path, no measurement, and free memory is not held for it")
 	f.raid10 = raidFlag(flags, "keep the broker's data on the RAID 10 that \"testbed up --raid10\" made")
 	flags.BoolVar(&f.planOnly, "plan", false, "only say what would be done and how long it takes")
 	flags.BoolVar(&f.figures, "figures", false, "draw the figures into the run's folder at the end")
@@ -228,6 +228,13 @@ func (f *runFlags) carryOut(ctx context.Context, tb scenario.Testbed, plan runne
 		return err
 	}
 	run.Testbed.RAID10, run.Testbed.BrokerLimits = *f.raid10, held
+	if f.look >= shortLook { // else it is not to be measured, but to be tried
+		var giveUp func() error
+		if run.Testbed.HeldMemoryBytes, giveUp, err = holdMemory(ctx, broker, std); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, giveUp()) }()
+	}
 	if plan.Results, err = f.results(plan, run); err != nil {
 		return err
 	}

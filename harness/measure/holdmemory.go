@@ -1,0 +1,132 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Memory that a machine's host takes back, and how it is kept from that.
+//
+// A virtual machine with a balloon tells its host which memory is free, and the
+// host takes it back (free page reporting). It gives it again when it is written
+// to, a page at a time and at a few hundred MB/s or much less, which a broker pays
+// that writes messages into the page cache, and so does the limit that it is held
+// against: some attempts do and others do not, as chance will have it. A process
+// that holds all memory that would lie free, and gives it up as others want it,
+// keeps the host from taking it: what is free is then never more than would be let
+// lie, and what a process gives up goes to the next one as it is.
+const (
+	// holdStep is taken and given up at once: few of a host's pieces of 2 MiB, so
+	// that a look at what is free comes soon again.
+	holdStep = 8 << 20
+	// As much as lies between holdLeast and holdMost is left free. Less would have
+	// the kernel make room for itself, which costs whoever asks it for memory; of
+	// more than a gigabyte hosts were seen to take what is above.
+	holdLeast = 768 << 20
+	holdMost  = 960 << 20
+	holdPause = 5 * time.Millisecond // between two looks, in which 3 GB/s are 15 MB
+)
+
+// TakesMemoryBack says whether this machine is a virtual one whose host may take
+// back memory that is free: whether it has a balloon.
+func TakesMemoryBack() bool {
+	for _, devices := range []string{"/sys/bus/virtio/drivers/virtio_balloon/virtio*", "/sys/bus/vmbus/drivers/hv_balloon/*-*"} {
+		if found, err := filepath.Glob(devices); err == nil && len(found) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// HoldMemory holds the memory of this machine that would lie free, gives it up as
+// others want it, and takes what they give up, until ctx ends; then it gives up
+// all. It holds most bytes at most; 0: as much as there is. steady is called once,
+// as soon as there is no more to take, with the bytes that are held. Where memory runs out all the same, the kernel is told to end
+// this process before any other.
+func HoldMemory(ctx context.Context, most int64, steady func(held int64)) (err error) {
+	var all unix.Sysinfo_t
+	if err := unix.Sysinfo(&all); err != nil {
+		return fmt.Errorf("size of the memory: %w", err)
+	}
+	size := int64(all.Totalram) * int64(all.Unit)
+	if most > 0 {
+		size = min(size, most)
+	}
+	size = max(size/holdStep, 1) * holdStep
+	memory, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return fmt.Errorf("mapping %d bytes of memory: %w", size, err)
+	}
+	defer func() { err = errors.Join(err, unix.Munmap(memory)) }()
+	// In the large pieces that a host takes. A kernel that has none says so, and
+	// small ones do as well.
+	if err := unix.Madvise(memory, unix.MADV_HUGEPAGE); err != nil && !errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("asking for huge pages: %w", err)
+	}
+	if err := os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0); err != nil {
+		return fmt.Errorf("being the first to end where memory runs out: %w", err)
+	}
+	// Soon awake on busy cores. Without the right to that it is as soon as others.
+	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, -10); err != nil && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("taking a higher priority: %w", err)
+	}
+	h := holding{memory: memory}
+	pause := time.NewTicker(holdPause)
+	defer pause.Stop()
+	for told := false; ctx.Err() == nil; {
+		var now unix.Sysinfo_t
+		if err := unix.Sysinfo(&now); err != nil {
+			return fmt.Errorf("free memory: %w", err)
+		}
+		more, err := h.balance(int64(now.Freeram) * int64(now.Unit))
+		if err != nil {
+			return err
+		}
+		if more {
+			continue
+		}
+		if !told {
+			told = true
+			steady(int64(h.held))
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// holding is what is held of a mapping: its first held bytes.
+type holding struct {
+	memory []byte
+	held   int
+}
+
+// balance takes a step of what is free, or gives up as many as are missing there.
+// more says that there may be more to take.
+func (h *holding) balance(free int64) (more bool, err error) {
+	switch {
+	case free > holdMost && h.held+holdStep <= len(h.memory):
+		page := os.Getpagesize()
+		for i := h.held; i < h.held+holdStep; i += page {
+			h.memory[i] = 1
+		}
+		h.held += holdStep
+		return true, nil
+	case free < holdLeast && h.held > 0:
+		wanted := int((holdLeast+holdMost)/2-free) / holdStep * holdStep
+		given := min(wanted, h.held)
+		if err := unix.Madvise(h.memory[h.held-given:h.held], unix.MADV_DONTNEED); err != nil {
+			return false, fmt.Errorf("giving up %d bytes of memory: %w", given, err)
+		}
+		h.held -= given
+	}
+	return false, nil
+}
