@@ -20,7 +20,8 @@ import (
 // against: some attempts do and others do not, as chance will have it. A process
 // that holds all memory that would lie free, and gives it up as others want it,
 // keeps the host from taking it: what is free is then never more than would be let
-// lie, and what a process gives up goes to the next one as it is.
+// lie, and what a process gives up goes to the next one as it is. What is left free
+// is taken back too, only slower, so that it is touched before it is to count.
 const (
 	// holdStep is taken and given up at once: few of a host's pieces of 2 MiB, so
 	// that a look at what is free comes soon again.
@@ -30,6 +31,8 @@ const (
 	// more than a gigabyte hosts were seen to take what is above.
 	holdLeast = 768 << 20
 	holdMost  = 960 << 20
+	// touchMost is left free while the rest of that is touched.
+	touchMost = 320 << 20
 	holdPause = 5 * time.Millisecond // between two looks, in which 3 GB/s are 15 MB
 )
 
@@ -44,31 +47,28 @@ func TakesMemoryBack() bool {
 	return false
 }
 
+// Held is what [HoldMemory] tells.
+type Held struct {
+	Bytes int64 `json:"bytes"` // that are held
+	// TouchedBytes were free, were touched because that was asked for, which took
+	// Seconds, and are free again.
+	TouchedBytes int64   `json:"touched_bytes,omitempty"`
+	Seconds      float64 `json:"seconds,omitempty"`
+}
+
 // HoldMemory holds the memory of this machine that would lie free, gives it up as
 // others want it, and takes what they give up, until ctx ends; then it gives up
-// all. It holds most bytes at most; 0: as much as there is. steady is called once,
-// as soon as there is no more to take, with the bytes that are held. Where memory runs out all the same, the kernel is told to end
-// this process before any other.
-func HoldMemory(ctx context.Context, most int64, steady func(held int64)) (err error) {
-	var all unix.Sysinfo_t
-	if err := unix.Sysinfo(&all); err != nil {
-		return fmt.Errorf("size of the memory: %w", err)
-	}
-	size := int64(all.Totalram) * int64(all.Unit)
-	if most > 0 {
-		size = min(size, most)
-	}
-	size = max(size/holdStep, 1) * holdStep
-	memory, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+// all. It holds most bytes at most; 0: as much as there is. tell is called as soon
+// as there is no more to take, and from then on whenever something comes from touch:
+// when what is left free, which a host may have taken back in the meantime, has been
+// touched too. Where memory runs out all the same, the kernel is told to end this
+// process before any other.
+func HoldMemory(ctx context.Context, most int64, touch <-chan struct{}, tell func(Held)) (err error) {
+	h, err := newHolding(most)
 	if err != nil {
-		return fmt.Errorf("mapping %d bytes of memory: %w", size, err)
+		return err
 	}
-	defer func() { err = errors.Join(err, unix.Munmap(memory)) }()
-	// In the large pieces that a host takes. A kernel that has none says so, and
-	// small ones do as well.
-	if err := unix.Madvise(memory, unix.MADV_HUGEPAGE); err != nil && !errors.Is(err, unix.EINVAL) {
-		return fmt.Errorf("asking for huge pages: %w", err)
-	}
+	defer func() { err = errors.Join(err, unix.Munmap(h.memory)) }()
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0); err != nil {
 		return fmt.Errorf("being the first to end where memory runs out: %w", err)
 	}
@@ -76,26 +76,29 @@ func HoldMemory(ctx context.Context, most int64, steady func(held int64)) (err e
 	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, -10); err != nil && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("taking a higher priority: %w", err)
 	}
-	h := holding{memory: memory}
 	pause := time.NewTicker(holdPause)
 	defer pause.Stop()
-	for told := false; ctx.Err() == nil; {
-		var now unix.Sysinfo_t
-		if err := unix.Sysinfo(&now); err != nil {
-			return fmt.Errorf("free memory: %w", err)
-		}
-		more, err := h.balance(int64(now.Freeram) * int64(now.Unit))
+	asked := touch
+	touch = nil // nothing is touched before it is steady
+	for ctx.Err() == nil {
+		more, err := h.balance(holdMost)
 		if err != nil {
 			return err
 		}
 		if more {
 			continue
 		}
-		if !told {
-			told = true
-			steady(int64(h.held))
+		if touch == nil {
+			touch = asked
+			tell(Held{Bytes: int64(h.held)})
 		}
 		select {
+		case <-touch:
+			touched, err := h.touchFree(ctx)
+			if err != nil {
+				return err
+			}
+			tell(touched)
 		case <-pause.C:
 		case <-ctx.Done():
 		}
@@ -107,26 +110,86 @@ func HoldMemory(ctx context.Context, most int64, steady func(held int64)) (err e
 type holding struct {
 	memory []byte
 	held   int
+	free   func() (int64, error) // of the machine's memory, what holds nothing at all
 }
 
-// balance takes a step of what is free, or gives up as many as are missing there.
-// more says that there may be more to take.
-func (h *holding) balance(free int64) (more bool, err error) {
+func newHolding(most int64) (*holding, error) {
+	var all unix.Sysinfo_t
+	if err := unix.Sysinfo(&all); err != nil {
+		return nil, fmt.Errorf("size of the memory: %w", err)
+	}
+	size := int64(all.Totalram) * int64(all.Unit)
+	if most > 0 {
+		size = min(size, most)
+	}
+	size = max(size/holdStep, 1) * holdStep
+	memory, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("mapping %d bytes of memory: %w", size, err)
+	}
+	// In the large pieces that a host takes. A kernel that has none says so, and
+	// small ones do as well.
+	if err := unix.Madvise(memory, unix.MADV_HUGEPAGE); err != nil && !errors.Is(err, unix.EINVAL) {
+		return nil, errors.Join(fmt.Errorf("asking for huge pages: %w", err), unix.Munmap(memory))
+	}
+	return &holding{memory: memory, free: freeMemory}, nil
+}
+
+func freeMemory() (int64, error) {
+	var now unix.Sysinfo_t
+	if err := unix.Sysinfo(&now); err != nil {
+		return 0, fmt.Errorf("free memory: %w", err)
+	}
+	return int64(now.Freeram) * int64(now.Unit), nil
+}
+
+// balance takes a step of what is free, where that is more than most, or gives up as
+// many as are missing there. more says that there may be more to take.
+func (h *holding) balance(most int64) (more bool, err error) {
+	free, err := h.free()
 	switch {
-	case free > holdMost && h.held+holdStep <= len(h.memory):
+	case err != nil:
+		return false, err
+	case free > most && h.held+holdStep <= len(h.memory):
 		page := os.Getpagesize()
 		for i := h.held; i < h.held+holdStep; i += page {
 			h.memory[i] = 1
 		}
 		h.held += holdStep
 		return true, nil
-	case free < holdLeast && h.held > 0:
-		wanted := int((holdLeast+holdMost)/2-free) / holdStep * holdStep
-		given := min(wanted, h.held)
-		if err := unix.Madvise(h.memory[h.held-given:h.held], unix.MADV_DONTNEED); err != nil {
-			return false, fmt.Errorf("giving up %d bytes of memory: %w", given, err)
-		}
-		h.held -= given
+	case most == holdMost && free < holdLeast:
+		return false, h.giveUp(int((holdLeast+holdMost)/2-free) / holdStep * holdStep)
 	}
 	return false, nil
+}
+
+func (h *holding) giveUp(bytes int) error {
+	bytes = min(bytes, h.held)
+	if bytes <= 0 {
+		return nil
+	}
+	if err := unix.Madvise(h.memory[h.held-bytes:h.held], unix.MADV_DONTNEED); err != nil {
+		return fmt.Errorf("giving up %d bytes of memory: %w", bytes, err)
+	}
+	h.held -= bytes
+	return nil
+}
+
+// touchFree takes most of what is left free, and gives it up again.
+func (h *holding) touchFree(ctx context.Context) (Held, error) {
+	began, before := time.Now(), h.held
+	for ctx.Err() == nil {
+		more, err := h.balance(touchMost)
+		if err != nil {
+			return Held{}, err
+		}
+		if !more {
+			break
+		}
+	}
+	touched := h.held - before
+	if err := h.giveUp(touched); err != nil {
+		return Held{}, err
+	}
+	return Held{Bytes: int64(h.held), TouchedBytes: int64(touched), Seconds: time.Since(began).Seconds()}, nil
 }

@@ -19,7 +19,8 @@ func TestHoldingBalances(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	h := holding{memory: memory}
+	free := int64(0)
+	h := holding{memory: memory, free: func() (int64, error) { return free, nil }}
 	for _, c := range []struct {
 		name string
 		free int64
@@ -36,28 +37,56 @@ func TestHoldingBalances(t *testing.T) {
 		{"all", 0, 0, false},
 		{"nothing to give", 0, 0, false},
 	} {
-		more, err := h.balance(c.free)
+		free = c.free
+		more, err := h.balance(holdMost)
 		if err != nil || more != c.more || h.held != c.held*holdStep {
 			t.Errorf("%s, %d free: %d held, more %v, %v; want %d, %v", c.name, c.free, h.held, more, err, c.held*holdStep, c.more)
 		}
 	}
 }
 
-// It holds no more than it may, says so once, and ends with its context.
+// What is left free is touched and given up again, as far as it may be.
+func TestHoldingTouches(t *testing.T) {
+	h, err := newHolding(4 * holdStep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Munmap(h.memory); err != nil {
+			t.Error(err)
+		}
+	}()
+	const all = touchMost + 2*holdStep + 1
+	h.free = func() (int64, error) { return all - int64(h.held), nil }
+	got, err := h.touchFree(t.Context())
+	if err != nil || got.TouchedBytes != 3*holdStep || got.Bytes != 0 || h.held != 0 || got.Seconds <= 0 {
+		t.Errorf("%+v, %d held, %v", got, h.held, err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, err := h.touchFree(ended); err != nil || got.TouchedBytes != 0 {
+		t.Errorf("after its end: %+v, %v", got, err)
+	}
+}
+
+// It holds no more than it may, says so, touches when it is asked to, and ends with
+// its context.
 func TestHoldMemory(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	told := 0
-	err := HoldMemory(ctx, 2*holdStep+1, func(held int64) {
-		if told++; held < 0 || held > 2*holdStep {
-			t.Errorf("%d bytes held", held)
+	touch := make(chan struct{}, 1)
+	var told []Held
+	err := HoldMemory(ctx, 2*holdStep+1, touch, func(h Held) {
+		if told = append(told, h); len(told) == 1 {
+			touch <- struct{}{}
+		} else {
+			cancel()
 		}
-		cancel()
 	})
-	if err != nil || told != 1 {
-		t.Errorf("told %d times, %v", told, err)
+	if err != nil || len(told) != 2 || told[0].Bytes > 2*holdStep || told[0].Seconds > 0 || told[1].Bytes > 2*holdStep || told[1].Seconds <= 0 {
+		t.Errorf("%+v, %v", told, err)
 	}
-	if err := HoldMemory(ctx, 0, func(int64) { told++ }); err != nil || told != 1 {
-		t.Errorf("after its end: told %d times, %v", told, err)
+	if err := HoldMemory(ctx, 0, nil, func(Held) { t.Error("told after its end") }); err != nil {
+		t.Error(err)
 	}
 }

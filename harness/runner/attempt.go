@@ -150,8 +150,16 @@ func (a *attempt) phase(ctx context.Context, e Event) error {
 	return a.talk.goOn()
 }
 
-// beforeMeasuring reads the counters and starts the samplers.
+// beforeMeasuring makes the host ready, reads the counters and starts the samplers.
 func (a *attempt) beforeMeasuring(ctx context.Context) error {
+	if a.TouchMemory != nil && a.spec.Measured {
+		touched, err := a.TouchMemory(ctx)
+		if err != nil {
+			return err
+		}
+		a.trial.measure("memory_touched_bytes", float64(touched.TouchedBytes))
+		a.trial.measure("memory_touching_seconds", touched.Seconds)
+	}
 	if readsBefore(a.spec.Work) {
 		a.readContract(ctx)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"kafkalab/harness/driver"
 	"kafkalab/harness/host"
+	"kafkalab/harness/measure"
 	"kafkalab/harness/scenario"
 	"kafkalab/results/resultfile"
 )
@@ -44,10 +45,13 @@ type Plan struct {
 	Limits host.Limits
 	// Unshape takes the rate off the link (true) or puts it back (false), for
 	// scenarios that ask for that; nil: the link is what it is.
-	Unshape  func(ctx context.Context, lifted bool) error
-	Drivers  *driver.Table
-	Results  *resultfile.Writer
-	Progress Progress // nil: none
+	Unshape func(ctx context.Context, lifted bool) error
+	// TouchMemory touches what is free of the broker host's memory right before it is
+	// measured; nil: there is no need.
+	TouchMemory func(ctx context.Context) (measure.Held, error)
+	Drivers     *driver.Table
+	Results     *resultfile.Writer
+	Progress    Progress // nil: none
 	// Before is the run to go on with, for the estimate before Results is open;
 	// nil: a new run.
 	Before *resultfile.Run

@@ -13,6 +13,7 @@ import (
 
 	"kafkalab/harness/driver"
 	"kafkalab/harness/host"
+	"kafkalab/harness/measure"
 	"kafkalab/harness/workload"
 	"kafkalab/results/resultfile"
 )
@@ -346,6 +347,11 @@ func TestLinkOfScenarios(t *testing.T) {
 		p.Selection.Repeat = 2
 		lifted, wrong := false, 0
 		p.Unshape = func(_ context.Context, lift bool) error { lifted = lift; return nil }
+		touched := 0
+		p.TouchMemory = func(context.Context) (measure.Held, error) {
+			touched++
+			return measure.Held{TouchedBytes: 1 << 26, Seconds: 0.5}, nil
+		}
 		p.Progress = func(u Update) {
 			if u.Phase == Measure && lifted != (u.Attempt.Scenario == "free") {
 				wrong++
@@ -356,6 +362,16 @@ func TestLinkOfScenarios(t *testing.T) {
 		}
 		if wrong > 0 || lifted {
 			t.Errorf("%d updates with the other link; lifted at the end: %v", wrong, lifted)
+		}
+		// Memory is made ready once for each.
+		attempts := read(t, p).Run.Attempts
+		for _, a := range attempts {
+			if a.Measures["memory_touched_bytes"] != 1<<26 || a.Measures["memory_touching_seconds"] != 0.5 {
+				t.Errorf("%s: %v", a.ID, a.Measures)
+			}
+		}
+		if touched != len(attempts) || touched != 8 {
+			t.Errorf("touched %d times for %d attempts", touched, len(attempts))
 		}
 	})
 	t.Run("interrupted", func(t *testing.T) {

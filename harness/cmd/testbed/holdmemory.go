@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -22,31 +23,39 @@ const (
 	holdMemoryGrace = 5 * time.Second
 )
 
-// heldMemory is what "testbed hold-memory" says once it holds what it can.
+// heldMemory is what "testbed hold-memory" says once it holds what it can, and after
+// each touching.
 type heldMemory struct {
-	Bytes  int64 `json:"bytes"`
-	Needed bool  `json:"needed"` // the machine's own host may take back what is free
+	measure.Held
+	Needed bool `json:"needed"` // the machine's own host may take back what is free
 }
 
-// holdMemory keeps the broker host's own host, if that is a virtual machine, from
-// taking back its free memory while a run measures. bytes is what is held when it
-// begins; 0: there was no need. giveUp ends that, and says so if it was not held to the end.
-func holdMemory(ctx context.Context, broker host.Host, std stdio) (bytes int64, giveUp func() error, err error) {
+// touchAsk is what asks it to touch what is left free.
+const touchAsk = "touch\n"
+
+// memoryHold keeps the broker host's own host, if that is a virtual machine, from
+// taking back its free memory while a run measures.
+type memoryHold struct {
+	bytes   int64 // held when it began; 0: there was no need, and nothing runs
+	broker  host.Host
+	process host.Process
+	ask     *io.PipeWriter
+	answer  *host.Answers
+	said    *host.Tail
+}
+
+func holdMemory(ctx context.Context, broker host.Host, std stdio) (*memoryHold, error) {
 	program, err := broker.Binary(ctx, "testbed")
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	in, keep := io.Pipe()
-	answer := host.NewAnswers(1, 1<<10)
-	said := host.NewTail(1 << 10)
-	p, err := broker.Start(ctx, host.Command{
-		Name: "testbed hold-memory", Args: []string{program, "hold-memory"}, In: in, Out: answer, Err: said,
+	in, ask := io.Pipe()
+	h := &memoryHold{broker: broker, ask: ask, answer: host.NewAnswers(1, 1<<10), said: host.NewTail(1 << 10)}
+	h.process, err = broker.Start(ctx, host.Command{
+		Name: "testbed hold-memory", Args: []string{program, "hold-memory"}, In: in, Out: h.answer, Err: h.said,
 	})
 	if err != nil {
-		return 0, nil, errors.Join(err, keep.Close())
-	}
-	end := func() error {
-		return errors.Join(keep.Close(), p.Stop(context.WithoutCancel(ctx), holdMemoryGrace))
+		return nil, errors.Join(err, ask.Close())
 	}
 	began := time.Now()
 	note := time.AfterFunc(2*time.Second, func() {
@@ -55,24 +64,50 @@ func holdMemory(ctx context.Context, broker host.Host, std stdio) (bytes int64, 
 	limit, cancel := context.WithTimeout(ctx, holdMemoryLimit)
 	defer cancel()
 	var got heldMemory
-	err = answer.Next(limit, p, &got)
+	err = h.answer.Next(limit, h.process, &got)
 	note.Stop()
 	if err != nil {
-		return 0, nil, errors.Join(fmt.Errorf("holding the free memory of %s: %w: %s", broker.Name(), err, said), end())
+		return nil, errors.Join(fmt.Errorf("holding the free memory of %s: %w: %s", broker.Name(), err, h.said), h.end(ctx))
 	}
 	if !got.Needed {
-		return 0, func() error { return nil }, end()
+		return h, h.end(ctx)
 	}
+	h.bytes = got.Bytes
 	fmt.Fprintf(std.Err, "Right before the run: %s of free memory held on %s after %.0f s; given up as others want it\n", host.FormatSize(got.Bytes), broker.Name(), time.Since(began).Seconds())
-	return got.Bytes, func() error {
-		select {
-		case <-p.Done():
-			why := cmp.Or(p.Wait(context.WithoutCancel(ctx)), errors.New("the process that held it ended by itself"))
-			return errors.Join(fmt.Errorf("the free memory of %s was not held to the end, so that rates may spread: %w: %s", broker.Name(), why, said), end())
-		default:
-			return end()
-		}
-	}, nil
+	return h, nil
+}
+
+// touch has what is left free touched, since it is to count from now on.
+func (h *memoryHold) touch(ctx context.Context) (measure.Held, error) {
+	limit, cancel := context.WithTimeout(ctx, holdMemoryLimit)
+	defer cancel()
+	var got heldMemory
+	_, err := io.WriteString(h.ask, touchAsk)
+	if err == nil {
+		err = h.answer.Next(limit, h.process, &got)
+	}
+	if err != nil {
+		return got.Held, fmt.Errorf("touching the free memory of %s: %w: %s", h.broker.Name(), err, h.said)
+	}
+	return got.Held, nil
+}
+
+// giveUp ends it, and says so if it was not there to the end.
+func (h *memoryHold) giveUp(ctx context.Context) error {
+	if h.bytes == 0 {
+		return nil
+	}
+	select {
+	case <-h.process.Done():
+		why := cmp.Or(h.process.Wait(context.WithoutCancel(ctx)), errors.New("the process that held it ended by itself"))
+		return errors.Join(fmt.Errorf("the free memory of %s was not held to the end, so that rates may spread: %w: %s", h.broker.Name(), why, h.said), h.end(ctx))
+	default:
+		return h.end(ctx)
+	}
+}
+
+func (h *memoryHold) end(ctx context.Context) error {
+	return errors.Join(h.ask.Close(), h.process.Stop(context.WithoutCancel(ctx), holdMemoryGrace))
 }
 
 // holdMemoryCommand is what the testbed runs on the broker host during a run.
@@ -91,7 +126,8 @@ Where this is a virtual machine whose host takes back memory that is free, and
 gives it again only slowly, holds all but 1 GB of what is free, gives it up as
 others want it, and takes what they give up, until the end of standard input.
 A line of JSON says how much that is, once it is held, or that there is no need.
-"testbed run" starts it on the broker host.
+For each line of the input, most of what is left free is touched, which another line
+of JSON tells. "testbed run" starts it on the broker host.
 
 `, flags.FlagUsagesWrapped(helpWidth), `
 Example:
@@ -107,9 +143,27 @@ Example:
 	if !measure.TakesMemoryBack() {
 		return json.NewEncoder(std.Out).Encode(heldMemory{})
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	lines := make(chan struct{})
+	// As with untilEOF, it ends with the input, or with the program.
+	go func() {
+		defer cancel(nil)
+		for asked := bufio.NewScanner(std.In); asked.Scan(); {
+			select {
+			case lines <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	out := json.NewEncoder(std.Out)
 	var failed error
-	err := measure.HoldMemory(untilEOF(ctx, std.In), *most, func(held int64) {
-		failed = json.NewEncoder(std.Out).Encode(heldMemory{Bytes: held, Needed: true})
+	err := measure.HoldMemory(ctx, *most, lines, func(held measure.Held) {
+		if err := out.Encode(heldMemory{held, true}); err != nil {
+			failed = err
+			cancel(err)
+		}
 	})
 	return errors.Join(err, failed)
 }

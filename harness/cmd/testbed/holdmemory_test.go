@@ -25,12 +25,22 @@ func TestHoldMemoryEndsWithItsInput(t *testing.T) {
 		ended <- err
 	}()
 	var got heldMemory
-	line, err := bufio.NewReader(read).ReadString('\n')
+	lines := bufio.NewReader(read)
+	line, err := lines.ReadString('\n')
 	if err != nil || json.Unmarshal([]byte(line), &got) != nil {
 		t.Fatalf("%q, %v", line, err)
 	}
 	if got.Needed != measure.TakesMemoryBack() || got.Bytes < 0 || got.Bytes > 16777216 || !got.Needed && got.Bytes > 0 {
 		t.Errorf("%+v", got)
+	}
+	if got.Needed {
+		if _, err := io.WriteString(endInput, touchAsk); err != nil {
+			t.Fatal(err)
+		}
+		line, err := lines.ReadString('\n')
+		if err != nil || json.Unmarshal([]byte(line), &got) != nil || got.Seconds <= 0 {
+			t.Errorf("%q, %v", line, err)
+		}
 	}
 	endInput.Close()
 	if err := <-ended; err != nil {
@@ -61,12 +71,13 @@ func TestMemoryIsHeldToTheEnd(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
 		bytes        int64
+		touched      int64  // of a touching; 0: it is not asked for
 		fails, ends  string // what the error at the beginning, and at the end, has in it
 	}{
-		{"held", `echo '{"bytes":4096,"needed":true}'; cat`, 4096, "", ""},
-		{"no need", `echo '{"bytes":0,"needed":false}'`, 0, "", ""},
-		{"ended by itself", `echo '{"bytes":4096,"needed":true}'; echo out of memory >&2; exit 9`, 4096, "", "not held to the end, so that rates may spread: testbed hold-memory"},
-		{"does not begin", `echo no right >&2; exit 1`, 0, "no right", ""},
+		{"held", `echo '{"bytes":4096,"needed":true}'; read a; echo '{"bytes":4096,"touched_bytes":7,"seconds":1,"needed":true}'; cat`, 4096, 7, "", ""},
+		{"no need", `echo '{"bytes":0,"needed":false}'`, 0, 0, "", ""},
+		{"ended by itself", `echo '{"bytes":4096,"needed":true}'; echo out of memory >&2; exit 9`, 4096, 0, "", "not held to the end, so that rates may spread: testbed hold-memory"},
+		{"does not begin", `echo no right >&2; exit 1`, 0, 0, "no right", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			script := t.TempDir() + "/testbed"
@@ -74,20 +85,25 @@ func TestMemoryIsHeldToTheEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			h := &memoryHost{Host: hosttest.Open(t, host.Config{Kind: host.Local, Name: "broker", Dir: t.TempDir()}), script: script}
-			bytes, giveUp, err := holdMemory(t.Context(), h, stdio{Err: io.Discard})
+			memory, err := holdMemory(t.Context(), h, stdio{Err: io.Discard})
 			if c.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), c.fails) {
 					t.Errorf("%v", err)
 				}
 				return
 			}
-			if err != nil || bytes != c.bytes {
-				t.Fatalf("%d bytes, %v", bytes, err)
+			if err != nil || memory.bytes != c.bytes {
+				t.Fatalf("%+v, %v", memory, err)
+			}
+			if c.touched > 0 {
+				if got, err := memory.touch(t.Context()); err != nil || got.TouchedBytes != c.touched {
+					t.Errorf("%+v, %v", got, err)
+				}
 			}
 			if c.ends != "" {
 				<-h.process.Done()
 			}
-			if err := giveUp(); (err == nil) != (c.ends == "") || err != nil && !strings.Contains(err.Error(), c.ends) {
+			if err := memory.giveUp(t.Context()); (err == nil) != (c.ends == "") || err != nil && !strings.Contains(err.Error(), c.ends) {
 				t.Errorf("at the end: %v", err)
 			}
 			if err := h.process.Wait(t.Context()); c.ends == "" && err != nil && !strings.Contains(err.Error(), "signal") {

@@ -229,11 +229,14 @@ func (f *runFlags) carryOut(ctx context.Context, tb scenario.Testbed, plan runne
 	}
 	run.Testbed.RAID10, run.Testbed.BrokerLimits = *f.raid10, held
 	if f.look >= shortLook { // else it is not to be measured, but to be tried
-		var giveUp func() error
-		if run.Testbed.HeldMemoryBytes, giveUp, err = holdMemory(ctx, broker, std); err != nil {
-			return err
+		memory, holdErr := holdMemory(ctx, broker, std)
+		if holdErr != nil {
+			return holdErr
 		}
-		defer func() { err = errors.Join(err, giveUp()) }()
+		defer func() { err = errors.Join(err, memory.giveUp(ctx)) }()
+		if run.Testbed.HeldMemoryBytes = memory.bytes; memory.bytes > 0 {
+			plan.TouchMemory = memory.touch
+		}
 	}
 	if plan.Results, err = f.results(plan, run); err != nil {
 		return err
