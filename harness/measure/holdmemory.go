@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -36,15 +39,80 @@ const (
 	holdPause = 5 * time.Millisecond // between two looks, in which 3 GB/s are 15 MB
 )
 
-// TakesMemoryBack says whether this machine is a virtual one whose host may take
-// back memory that is free: whether it has a balloon.
-func TakesMemoryBack() bool {
-	for _, devices := range []string{"/sys/bus/virtio/drivers/virtio_balloon/virtio*", "/sys/bus/vmbus/drivers/hv_balloon/*-*"} {
-		if found, err := filepath.Glob(devices); err == nil && len(found) > 0 {
+// TakesMemoryBack says whether this machine is a virtual one whose host takes back
+// memory that is free: whether it has a balloon that tells it of that.
+func TakesMemoryBack() bool { return takesMemoryBack("/sys/bus") }
+
+// reporting is the bit of free page reporting in the features of a virtio balloon.
+const reporting = 5
+
+func takesMemoryBack(buses string) bool {
+	balloons, err := filepath.Glob(buses + "/virtio/drivers/virtio_balloon/virtio*")
+	if err != nil {
+		return false
+	}
+	for _, balloon := range balloons {
+		// A character for each bit, the lowest first. Where they cannot be read it may.
+		features, err := os.ReadFile(filepath.Join(balloon, "features"))
+		if err != nil || len(features) > reporting && features[reporting] == '1' {
 			return true
 		}
 	}
-	return false
+	// That of Hyper-V tells of it in the kernel's log alone.
+	found, err := filepath.Glob(buses + "/vmbus/drivers/hv_balloon/*-*")
+	return err == nil && len(found) > 0
+}
+
+// WhyNotHold says why this process cannot hold the free memory of this machine; "":
+// it can. Where a control group gives it less than the machine has, it would come to
+// that end first, push out the page cache of others in it, and be killed.
+func WhyNotHold() (string, error) {
+	total, _, err := machineMemory()
+	if err != nil {
+		return "", err
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", fmt.Errorf("control groups of this process: %w", err)
+	}
+	limit, file := memoryLimit("/sys/fs/cgroup", string(own))
+	if file == "" || limit >= total {
+		return "", nil
+	}
+	return fmt.Sprintf("%s gives it %d bytes of the %d that the machine has", file, limit, total), nil
+}
+
+// memoryLimit is the least that the control groups of a process give it, and the
+// file that says so; "": they do not limit it. own is its /proc/PID/cgroup. In a
+// container the folders that it names may be missing, and the group is the root.
+func memoryLimit(root, own string) (limit int64, file string) {
+	for line := range strings.Lines(own) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		base, name := root, "memory.max"
+		switch {
+		case strings.Contains(","+fields[1]+",", ",memory,"):
+			base, name = filepath.Join(root, "memory"), "memory.limit_in_bytes"
+		case fields[1] != "":
+			continue
+		}
+		for group := filepath.Join("/", fields[2]); ; group = filepath.Dir(group) {
+			path := filepath.Join(base, group, name)
+			if text, err := os.ReadFile(path); err == nil {
+				// "max" is no number, and no limit.
+				n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+				if err == nil && (file == "" || n < limit) {
+					limit, file = n, path
+				}
+			}
+			if group == "/" {
+				break
+			}
+		}
+	}
+	return limit, file
 }
 
 // Held is what [HoldMemory] tells.
@@ -59,11 +127,11 @@ type Held struct {
 // HoldMemory holds the memory of this machine that would lie free, gives it up as
 // others want it, and takes what they give up, until ctx ends; then it gives up
 // all. It holds most bytes at most; 0: as much as there is. tell is called as soon
-// as there is no more to take, and from then on whenever something comes from touch:
-// when what is left free, which a host may have taken back in the meantime, has been
-// touched too. Where memory runs out all the same, the kernel is told to end this
-// process before any other.
-func HoldMemory(ctx context.Context, most int64, touch <-chan struct{}, tell func(Held)) (err error) {
+// as there is no more to take, and from then on for whatever comes from asked, once
+// there is no more to take again: with true, once what is left free, which a host may
+// have taken back in the meantime, has been touched too. Where memory runs out all
+// the same, the kernel is told to end this process before any other.
+func HoldMemory(ctx context.Context, most int64, asked <-chan bool, tell func(Held)) (err error) {
 	h, err := newHolding(most)
 	if err != nil {
 		return err
@@ -72,14 +140,21 @@ func HoldMemory(ctx context.Context, most int64, touch <-chan struct{}, tell fun
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0); err != nil {
 		return fmt.Errorf("being the first to end where memory runs out: %w", err)
 	}
-	// Soon awake on busy cores. Without the right to that it is as soon as others.
+	// Soon awake on busy cores, as the thread is that has this priority. Without the
+	// right to that it is as soon as others.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, -10); err != nil && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("taking a higher priority: %w", err)
 	}
+	return h.hold(ctx, asked, tell)
+}
+
+// hold is the work of HoldMemory.
+func (h *holding) hold(ctx context.Context, asked <-chan bool, tell func(Held)) error {
 	pause := time.NewTicker(holdPause)
 	defer pause.Stop()
-	asked := touch
-	touch = nil // nothing is touched before it is steady
+	asking, touch := true, false // what is held is told once without that
 	for ctx.Err() == nil {
 		more, err := h.balance(holdMost)
 		if err != nil {
@@ -88,17 +163,19 @@ func HoldMemory(ctx context.Context, most int64, touch <-chan struct{}, tell fun
 		if more {
 			continue
 		}
-		if touch == nil {
-			touch = asked
-			tell(Held{Bytes: int64(h.held)})
+		if asking {
+			asking = false
+			got := Held{Bytes: int64(h.held)}
+			if touch {
+				if got, err = h.touchFree(ctx); err != nil {
+					return err
+				}
+			}
+			tell(got)
 		}
 		select {
-		case <-touch:
-			touched, err := h.touchFree(ctx)
-			if err != nil {
-				return err
-			}
-			tell(touched)
+		case touch = <-asked:
+			asking = true // and looks again first: more may have come free since
 		case <-pause.C:
 		case <-ctx.Done():
 		}
@@ -114,11 +191,10 @@ type holding struct {
 }
 
 func newHolding(most int64) (*holding, error) {
-	var all unix.Sysinfo_t
-	if err := unix.Sysinfo(&all); err != nil {
-		return nil, fmt.Errorf("size of the memory: %w", err)
+	size, _, err := machineMemory()
+	if err != nil {
+		return nil, err
 	}
-	size := int64(all.Totalram) * int64(all.Unit)
 	if most > 0 {
 		size = min(size, most)
 	}
@@ -136,11 +212,17 @@ func newHolding(most int64) (*holding, error) {
 }
 
 func freeMemory() (int64, error) {
+	_, free, err := machineMemory()
+	return free, err
+}
+
+// machineMemory is what this machine has, and what of it holds nothing at all.
+func machineMemory() (total, free int64, err error) {
 	var now unix.Sysinfo_t
 	if err := unix.Sysinfo(&now); err != nil {
-		return 0, fmt.Errorf("free memory: %w", err)
+		return 0, 0, fmt.Errorf("memory of the machine: %w", err)
 	}
-	return int64(now.Freeram) * int64(now.Unit), nil
+	return int64(now.Totalram) * int64(now.Unit), int64(now.Freeram) * int64(now.Unit), nil
 }
 
 // balance takes a step of what is free, where that is more than most, or gives up as

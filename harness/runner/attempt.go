@@ -154,11 +154,15 @@ func (a *attempt) phase(ctx context.Context, e Event) error {
 func (a *attempt) beforeMeasuring(ctx context.Context) error {
 	if a.TouchMemory != nil && a.spec.Measured {
 		touched, err := a.TouchMemory(ctx)
-		if err != nil {
-			return err
+		switch {
+		case ctx.Err() != nil:
+			return errors.Join(err, ctx.Err())
+		case err != nil:
+			a.note(a.trial, "%v", err)
+		case touched.Seconds > 0:
+			a.trial.measure("memory_touched_bytes", float64(touched.TouchedBytes))
+			a.trial.measure("memory_touching_seconds", touched.Seconds)
 		}
-		a.trial.measure("memory_touched_bytes", float64(touched.TouchedBytes))
-		a.trial.measure("memory_touching_seconds", touched.Seconds)
 	}
 	if readsBefore(a.spec.Work) {
 		a.readContract(ctx)

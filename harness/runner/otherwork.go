@@ -17,10 +17,15 @@ const (
 	busyLeast = 0.2
 )
 
-// look looks how busy the hosts are while nothing of ours runs, and notes in
-// the attempt if that is more than a quiet machine would be: rates that were
-// measured beside other work are too low and spread more widely.
+// look looks how busy the hosts are while nothing of ours runs, once they are
+// ready, and notes in the attempt if that is more than a quiet machine would be:
+// rates that were measured beside other work are too low and spread more widely.
 func (r *run) look(ctx context.Context, t *trial) {
+	if r.Ready != nil {
+		if err := r.Ready(ctx); err != nil && ctx.Err() == nil {
+			r.note(t, "%v", err)
+		}
+	}
 	hosts := []host.Host{r.Broker} // both share one machine
 	if r.Broker.Kind() == host.SSH {
 		hosts = append(hosts, r.Client)

@@ -2,11 +2,14 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"kafkalab/harness/host"
+	"kafkalab/harness/measure"
 	"kafkalab/results/resultfile"
 )
 
@@ -80,5 +83,43 @@ func TestBusyMachineIsNoted(t *testing.T) {
 	}
 	if told != 1 {
 		t.Errorf("told %d times", told)
+	}
+}
+
+// A host is ready before it is looked at; what keeps it from that is noted at the
+// attempt, which goes on.
+func TestHostIsMadeReady(t *testing.T) {
+	p := newPlan(t, 2_000, scenarioOf("send", resultfile.Produce, system("one", "none"), system("two", "none")))
+	reads, ready := 0, 0
+	p.Broker = busyHost{p.Broker, &reads}
+	p.Ready = func(context.Context) error {
+		if reads != 2*ready {
+			t.Errorf("looked %d times before it was ready for the attempt %d", reads, ready+1)
+		}
+		if ready++; ready == 1 {
+			return errors.New("not ready")
+		}
+		return nil
+	}
+	p.TouchMemory = func(context.Context) (measure.Held, error) {
+		if ready == 1 {
+			return measure.Held{}, errors.New("not touched")
+		}
+		return measure.Held{}, nil
+	}
+	if err := Run(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	noted := 0
+	for _, a := range read(t, p).Run.Attempts {
+		if _, ok := a.Measures["memory_touched_bytes"]; a.Outcome != resultfile.Valid || ok {
+			t.Errorf("%s: %s, %v", a.ID, a.Outcome, a.Measures)
+		}
+		if slices.Contains(a.Notes, "not ready") && slices.Contains(a.Notes, "not touched") {
+			noted++
+		}
+	}
+	if ready != 2 || noted != 1 {
+		t.Errorf("ready %d times, and noted %d times that it was not", ready, noted)
 	}
 }

@@ -46,8 +46,11 @@ type Plan struct {
 	// Unshape takes the rate off the link (true) or puts it back (false), for
 	// scenarios that ask for that; nil: the link is what it is.
 	Unshape func(ctx context.Context, lifted bool) error
-	// TouchMemory touches what is free of the broker host's memory right before it is
-	// measured; nil: there is no need.
+	// Ready waits before each attempt, of which nothing runs yet, until the broker host
+	// is ready for it, and TouchMemory touches what is free of that host's memory right
+	// before it is measured; nil: there is no need. What they fail with is noted at the
+	// attempt, which goes on.
+	Ready       func(ctx context.Context) error
 	TouchMemory func(ctx context.Context) (measure.Held, error)
 	Drivers     *driver.Table
 	Results     *resultfile.Writer

@@ -95,7 +95,8 @@ type Testbed struct {
 	BrokerLimits *Limits `json:"broker_limits,omitempty"`
 	// HeldMemoryBytes is how much of the broker host's free memory was held when the
 	// run began, so that the host of that virtual machine did not take it back; of
-	// several sittings the least. 0: in one of them none was, or there was no need.
+	// several sittings the least. 0: in one of them none was, or not to the end, or
+	// there was no need.
 	HeldMemoryBytes int64 `json:"held_memory_bytes,omitempty"`
 	// Clock is how the clock of the broker host stood to that of the client
 	// host; nil: it was not measured.
@@ -363,7 +364,7 @@ type Sample struct {
 	NetTxBytes     int64
 	DiskReadBytes  int64
 	DiskWriteBytes int64
-	MemoryFree     int64 // available
+	MemoryFree     int64 // available; without what is held of it (Testbed.HeldMemoryBytes)
 	RunQueue       int   // runnable processes
 
 	// Of the system's processes. 0 where it is not known, as in files of

@@ -228,21 +228,21 @@ func (f *runFlags) carryOut(ctx context.Context, tb scenario.Testbed, plan runne
 		return err
 	}
 	run.Testbed.RAID10, run.Testbed.BrokerLimits = *f.raid10, held
+	memory := &memoryHold{over: true}
 	if f.look >= shortLook { // else it is not to be measured, but to be tried
-		memory, holdErr := holdMemory(ctx, broker, std)
-		if holdErr != nil {
-			return holdErr
+		if memory, err = holdMemory(ctx, broker, std); err != nil {
+			return err
 		}
-		defer func() { err = errors.Join(err, memory.giveUp(ctx)) }()
+		defer func() { err = errors.Join(err, memory.end(ctx)) }()
 		if run.Testbed.HeldMemoryBytes = memory.bytes; memory.bytes > 0 {
-			plan.TouchMemory = memory.touch
+			plan.Ready, plan.TouchMemory = memory.hold, memory.touch
 		}
 	}
 	if plan.Results, err = f.results(plan, run); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, plan.Results.Close()) }()
-	return f.measure(ctx, plan, std)
+	return f.measure(ctx, plan, memory, std)
 }
 
 // switchLink returns what takes the rate off an emulated link and puts it back;
@@ -266,20 +266,26 @@ func switchLink(ctx context.Context, tb scenario.Testbed) (func(context.Context,
 
 // measure runs the plan and shows what came out, also of a run that was
 // interrupted.
-func (f *runFlags) measure(ctx context.Context, plan runner.Plan, std stdio) error {
+func (f *runFlags) measure(ctx context.Context, plan runner.Plan, memory *memoryHold, std stdio) error {
 	dir := plan.Results.Dir()
 	fmt.Fprintf(std.Err, "Results go to %s\n", dir)
 	show := newProgress(std.Err)
 	plan.Progress = show.update
 	runErr := runner.Run(ctx, plan)
 	show.close()
+	lost := memory.giveUp(ctx)
+	if lost != nil {
+		now := plan.Results.Run()
+		now.Testbed.HeldMemoryBytes = 0
+		lost = errors.Join(lost, plan.Results.Update(now))
+	}
 	if errors.Is(runErr, runner.ErrInterrupted) {
-		return fmt.Errorf("interrupted; what was measured is kept. Go on with:\n  %s", f.goOn(plan.Client.Kind(), dir))
+		return errors.Join(fmt.Errorf("interrupted; what was measured is kept. Go on with:\n  %s", f.goOn(plan.Client.Kind(), dir)), lost)
 	}
 	if runErr != nil {
-		return runErr
+		return errors.Join(runErr, lost)
 	}
-	return f.conclude(dir, std)
+	return errors.Join(f.conclude(dir, std), lost)
 }
 
 // goOn is the command that goes on with the run in dir. "make bench" removes
