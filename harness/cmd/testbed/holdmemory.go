@@ -180,6 +180,8 @@ func runHoldMemory(ctx context.Context, args []string, std stdio) error {
 Where this is a virtual machine whose host takes back memory that is free, and
 gives it again only slowly, holds all but 1 GB of what is free, gives it up as
 others want it, and takes what they give up, until the end of standard input.
+Meanwhile the kernel's limits of what waits to be written (vm.dirty_ratio,
+vm.dirty_background_ratio) stand at the bytes that they were, which needs root.
 A line of JSON says how much that is, once it is held, or that there is no need,
 or why it cannot be. For each line of the input there is another one, once what has
 come free is held again; for the line "touch" most of what is left free is touched
@@ -221,6 +223,17 @@ Example:
 			}
 		}
 	}()
+	restored := make(chan error, 1)
+	if *most == 0 {
+		limits, err := measure.KeepDirtyLimits()
+		if err != nil { // without it writers would be held back sooner than on a machine that holds nothing
+			return out.Encode(heldMemory{Needed: true, WhyNot: err.Error()})
+		}
+		// At once: what is held takes a while to be given up.
+		context.AfterFunc(ctx, func() { restored <- limits.Restore() })
+	} else {
+		restored <- nil
+	}
 	told := false
 	var failed error
 	err = measure.HoldMemory(ctx, *most, touch, func(held measure.Held) {
@@ -230,8 +243,10 @@ Example:
 			cancel(err)
 		}
 	})
+	cancel(nil)
+	failed = errors.Join(failed, <-restored)
 	if !told && errors.Is(err, unix.ENOMEM) { // the kernel, or a limit of the process, is strict with what is mapped
-		return out.Encode(heldMemory{Needed: true, WhyNot: err.Error()})
+		return errors.Join(out.Encode(heldMemory{Needed: true, WhyNot: err.Error()}), failed)
 	}
 	return errors.Join(err, failed)
 }
