@@ -210,7 +210,7 @@ func (s *Stream) take(a ask, payload []byte, began time.Time) (complete bool, er
 			return false, nil
 		}
 		s.keepRoom()
-		if !a.wait {
+		if s.noWait { // else the broker holds the next request back
 			s.beQuiet(quietInterval)
 		}
 		return false, nil
