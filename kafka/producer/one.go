@@ -40,7 +40,7 @@ func (p *Producer) joinLast(topic string, partition int32, payload []byte) bool 
 // needs nothing else for it.
 func (p *Producer) gatherOne(topic string, partition int32, payload []byte) bool {
 	size := message.EntrySize(len(payload))
-	if topic != p.topic || partition < -1 || !p.hasRoom(wire.ProduceHeaderSize(topic)+size) {
+	if topic != p.topic || topic == "" || partition < -1 || !p.hasRoom(wire.ProduceHeaderSize(topic)+size) {
 		return false
 	}
 	p.fill.b = message.Append(wire.AppendProduceHeader(p.fill.b, topic, partition, size), payload)

@@ -59,3 +59,29 @@ func TestOneByOne(t *testing.T) {
 		})
 	}
 }
+
+// TestNoTopic: the first Send of a producer has a name to be compared with no other
+// one's, and an empty one is refused all the same.
+func TestNoTopic(t *testing.T) {
+	for name, cfg := range map[string]producer.Config{"sync": {}, "async": {Async: true}, "acked": {Acks: producer.AcksAppended}} {
+		for _, payloads := range [][][]byte{{[]byte("a")}, {[]byte("a"), []byte("b")}} {
+			s := newSink(t, nil)
+			cfg.Brokers = []string{s.addr}
+			p := newProducer(t, cfg)
+			n := int64(len(payloads))
+			for range 2 {
+				if err := p.Send(testContext(t), "", 0, payloads...); err == nil || !strings.Contains(err.Error(), "topic name is empty") {
+					t.Errorf("%s, %d payloads: %v", name, n, err)
+				}
+			}
+			mustSend(t, p, "t", 0, payloads...)
+			mustClose(t, p)
+			if st := p.Stats(); st.Sent != 3*n || st.Failed != 2*n || st.Delivered != n {
+				t.Errorf("%s, %d payloads: stats %+v", name, n, st)
+			}
+			if got := s.got("t-0"); int64(len(got)) != n || len(s.messages) != 1 {
+				t.Errorf("%s, %d payloads: %q arrived", name, n, s.messages)
+			}
+		}
+	}
+}

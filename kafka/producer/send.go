@@ -129,7 +129,7 @@ func (p *Producer) admit(topic string, partition int32, payloads [][]byte) (int,
 	if err := p.takeLoss(); err != nil {
 		return 0, err
 	}
-	if topic != p.topic {
+	if topic != p.topic || topic == "" { // "" is that of a producer that was given none yet
 		if err := message.CheckTopic(topic); err != nil {
 			return 0, fmt.Errorf("send: %w", err)
 		}
