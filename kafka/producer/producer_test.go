@@ -537,6 +537,35 @@ func TestAcknowledgements(t *testing.T) {
 	})
 }
 
+// TestSendAfterItsContext: a Send whose context has ended before it is refused. The
+// connection, and what others await on it, is no matter of its.
+func TestSendAfterItsContext(t *testing.T) {
+	s := newSink(t, nil)
+	s.stall(true)
+	p := newProducer(t, producer.Config{Brokers: []string{s.addr}, Acks: producer.AcksAppended})
+	other := make(chan error, 1)
+	go func() { other <- p.Send(testContext(t), "t", 0, []byte("other")) }()
+	for p.Stats().Writes == 0 && len(other) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	ctx, cancel := context.WithCancel(testContext(t))
+	cancel()
+	if err := p.Send(ctx, "t", 0, []byte("x")); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	s.stall(false)
+	if err := <-other; err != nil {
+		t.Errorf("another Send: %v", err)
+	}
+	mustClose(t, p)
+	if st := p.Stats(); st.Sent != 2 || st.Delivered != 1 || st.Failed != 1 || st.Connects != 1 {
+		t.Errorf("stats %+v", st)
+	}
+	if got := s.got("t-0"); !reflect.DeepEqual(got, []string{"other"}) {
+		t.Errorf("%q arrived", got)
+	}
+}
+
 // While a broker is away, what is sent waits for it; a caller without a deadline
 // gives up after the dial time-out.
 func TestBrokerAway(t *testing.T) {

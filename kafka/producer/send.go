@@ -239,6 +239,10 @@ func (p *Producer) sendDirect(r *room, topic string, partition int32, set toSend
 	if err := p.cannotWait(r); err != nil {
 		return len(set.payloads), err
 	}
+	if err := ctx.Err(); err != nil {
+		// A write that fails is the end of the connection, and of what others await on it.
+		return len(set.payloads), fmt.Errorf("send to %s-%d: %w", topic, partition, err)
+	}
 	var result chan error
 	if p.cfg.Acks != AcksNone {
 		result = make(chan error, 1)
