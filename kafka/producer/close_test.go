@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kafkalab/kafka/message"
 	"kafkalab/kafka/wire"
 )
 
@@ -82,6 +83,41 @@ func TestFlushBesideClose(t *testing.T) {
 			t.Fatal("Flush goes on waiting")
 		}
 	})
+}
+
+// TestRequestIsWrittenWhereItWasEncodedFor: a Send that writes its request itself has
+// found that there is a connection. That this has served long enough a moment later
+// must not leave the request, of which the Send tells an error, to another one.
+func TestRequestIsWrittenWhereItWasEncodedFor(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(t.Context(), Config{Brokers: []string{l.Addr().String()}, NoCoalesce: true, ReconnectInterval: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	l.Close() // no other connection can be made
+	p.mu.Lock()
+	size := message.EntrySize(1)
+	p.encode(&room{ctx: t.Context()}, "t", 0, toSend{payloads: [][]byte{[]byte("x")}, size: size, bytes: int64(size)}, nil)
+	p.link.until = time.Now().Add(-time.Second)
+	refused, err := p.drain(t.Context(), false)
+	if left := len(p.fill.b); refused != 0 || err != nil || left != 0 {
+		t.Errorf("%d refused, %v, %d bytes are left to be written later", refused, err, left)
+	}
+	p.mu.Unlock()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel() // nobody answers
+	var lost *NotSentError
+	if err := p.Close(ended); !errors.As(err, &lost) || lost.Unconfirmed != 1 {
+		t.Errorf("Close: %v", err)
+	}
 }
 
 // TestCleanCloseWarnsOfNothing: that the connection ends is how it should be.

@@ -96,7 +96,9 @@ func (p *Producer) drain(ctx context.Context, retain bool) (refused int, err err
 		}
 		p.broadcast()
 	}()
-	p.renew()
+	if retain { // else it was done before the request was encoded, which must not be left to a new connection
+		p.renew()
+	}
 	l, err := p.connect(ctx)
 	if err != nil {
 		return 0, err
