@@ -26,8 +26,13 @@ type batch struct {
 	due      time.Time // when it is sent however few messages it has
 }
 
-// maxEmptyBatches bounds how many partitions are remembered for reuse.
-const maxEmptyBatches = 1024
+const (
+	// maxEmptyBatches bounds how many partitions are remembered for reuse.
+	maxEmptyBatches = 1024
+	// keptBuffers bounds the memory that all empty batches keep for it together, in
+	// MaxBufferBytes.
+	keptBuffers = 8
+)
 
 func (p *Producer) batch(topic string, partition int32, keyed bool) *batch {
 	if b := p.last; b != nil && b.key.partition == partition && b.key.keyed == keyed && b.key.topic == topic {
@@ -37,18 +42,29 @@ func (p *Producer) batch(topic string, partition int32, keyed bool) *batch {
 	b := p.batches[key]
 	if b == nil {
 		if len(p.batches) >= maxEmptyBatches {
-			for k, b := range p.batches {
-				if b.messages == 0 {
-					delete(p.batches, k)
-				}
-			}
+			p.forgetEmpty(nil)
 		}
 		head := wire.ProduceHeaderSize(topic)
 		b = &batch{key: key, head: head, frame: make([]byte, head)}
 		p.batches[key] = b
+		p.kept += b.memory()
 	}
 	p.last = b
 	return b
+}
+
+// forgetEmpty forgets the empty batches but for one.
+func (p *Producer) forgetEmpty(but *batch) {
+	for k, b := range p.batches {
+		if b.messages > 0 || b == but {
+			continue
+		}
+		delete(p.batches, k)
+		p.kept -= b.memory()
+		if p.last == b {
+			p.last = nil
+		}
+	}
 }
 
 // sendAsync adds each payload to the open batch of its partition. It returns how
@@ -67,6 +83,7 @@ func (p *Producer) sendAsync(room *room, topic string, partition int32, payloads
 			return len(payloads) - i, err
 		}
 		if b.messages == 0 {
+			p.kept -= b.memory()
 			b.due = time.Now().Add(p.cfg.QueueInterval)
 			if p.openBytes == 0 {
 				p.signal() // an idle writer has no due time yet; that of others is earlier
@@ -123,12 +140,19 @@ func (b *batch) set() []byte { return b.frame[b.head:] }
 // size is the memory that its messages take.
 func (b *batch) size() int { return len(b.frame) - b.head + len(b.keys) }
 
-// empty lets the batch begin anew.
+// memory is what it takes and keeps, messages or not.
+func (b *batch) memory() int { return cap(b.frame) + cap(b.keys) }
+
+// empty lets the batch begin anew. When the empty ones keep too much, all others are
+// forgotten: those that are in use have theirs again soon.
 func (p *Producer) empty(b *batch) {
 	p.openBytes -= b.size()
 	b.frame, b.keys, b.messages = b.frame[:b.head], b.keys[:0], 0
-	if cap(b.frame)+cap(b.keys) > 2*p.cfg.MaxBufferBytes {
+	if b.memory() > 2*p.cfg.MaxBufferBytes {
 		b.frame, b.keys = make([]byte, b.head), nil // as with the buffers
+	}
+	if p.kept += b.memory(); p.kept > keptBuffers*p.cfg.MaxBufferBytes {
+		p.forgetEmpty(b)
 	}
 }
 

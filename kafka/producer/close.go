@@ -106,7 +106,7 @@ func (p *Producer) close(ctx context.Context) error {
 	}
 	p.lose(rest, false, cause)
 	p.fill, p.spare, p.batches, p.last = buffer{}, buffer{}, nil, nil
-	p.openBytes, p.full = 0, 0
+	p.openBytes, p.kept, p.full = 0, 0, 0
 	p.ended = true
 	p.broadcast() // a Flush that still waits would wait for ever
 	err := p.takeLoss()
