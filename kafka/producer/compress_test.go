@@ -161,6 +161,58 @@ func TestCompressedMessageTooLarge(t *testing.T) {
 	}
 }
 
+// TestCompressedAtTheLimit: a payload that no codec makes smaller goes as it is up to
+// MaxMessageBytes, also where its entry is larger than that. A larger one is refused by
+// its own Send, whether it is the first one of a batch or joins others, and costs none
+// of them anything.
+func TestCompressedAtTheLimit(t *testing.T) {
+	const limit = 1000
+	for _, codec := range codecs {
+		for _, async := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v async %v", codec, async), func(t *testing.T) {
+				s := newSink(t, nil)
+				p := newProducer(t, producer.Config{Brokers: []string{s.addr}, Async: async, Codec: codec, MaxMessageBytes: limit, QueueInterval: time.Hour})
+				var want []string
+				refused := int64(0)
+				for n := limit - 12; n <= limit+12; n++ {
+					for _, payload := range [][]byte{noise(n), []byte("small"), noise(n)} {
+						err := p.Send(testContext(t), "t", 0, payload)
+						switch {
+						case len(payload) > limit:
+							if refused++; !errors.Is(err, producer.ErrTooLarge) {
+								t.Errorf("%d bytes: %v", n, err)
+							}
+						case err != nil:
+							t.Errorf("%d bytes: %v", len(payload), err)
+						default:
+							want = append(want, string(payload))
+						}
+					}
+					if n%4 == 0 { // the next one begins a batch
+						if err := p.Flush(testContext(t)); err != nil {
+							t.Fatalf("up to %d bytes: %v", n, err)
+						}
+					}
+				}
+				mustClose(t, p)
+				if got := s.got("t-0"); !slices.Equal(got, want) {
+					t.Errorf("%d messages, not the %d that were taken in their order", len(got), len(want))
+				}
+				for _, set := range s.stored {
+					for _, m := range entries(t, set) {
+						if len(m.Payload) > limit {
+							t.Errorf("an entry of %d bytes", len(m.Payload))
+						}
+					}
+				}
+				if st := p.Stats(); st.Failed != refused || st.Delivered != int64(len(want)) || st.Sent != refused+int64(len(want)) {
+					t.Errorf("stats %+v, %d refused, %d taken", st, refused, len(want))
+				}
+			})
+		}
+	}
+}
+
 // Against a real broker, which checks what is inside and counts it.
 func TestCompressedToABroker(t *testing.T) {
 	const n = 5000

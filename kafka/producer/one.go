@@ -24,8 +24,7 @@ func (p *Producer) sendOne(topic string, partition int32, payload []byte) bool {
 func (p *Producer) joinLast(topic string, partition int32, payload []byte) bool {
 	b, size := p.last, message.EntrySize(len(payload))
 	if b == nil || b.messages == 0 || b.messages >= p.cfg.BatchMessages-1 || b.key.partition != partition || b.key.keyed || b.key.topic != topic ||
-		b.size()+size > p.cfg.MaxBufferBytes || p.openBytes+size > 4*p.cfg.MaxBufferBytes ||
-		p.cfg.Codec != message.CodecNone && size > p.cfg.MaxMessageBytes { // whether it is too large once compressed is told by Send
+		b.size()+size > p.cfg.MaxBufferBytes || p.openBytes+size > 4*p.cfg.MaxBufferBytes {
 		return false
 	}
 	b.frame = message.Append(b.frame, payload)
