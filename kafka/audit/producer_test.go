@@ -319,6 +319,53 @@ func TestRestartPublishesWhatIsInTheSpool(t *testing.T) {
 	}
 }
 
+// Events that can neither be published nor kept in the spool are lost, and Close says so.
+func TestCloseTellsOfASpoolThatIsNotWritten(t *testing.T) {
+	files := folder(t)
+	p := startProducer(t, func(c *ProducerConfig) { c.Files, c.Spool = files, "/d/spool" })
+	away, full := errors.New("the topic of the events is away"), errors.New("the disk is full")
+	p.events.failWith(func([][]byte) (int, error) { return 0, away })
+	files.SetHook(func(op vfs.Op) error {
+		if op.Kind == vfs.OpWrite {
+			return full
+		}
+		return nil
+	})
+	p.send(t, "clicks", 2)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Close(ended); !errors.Is(err, away) || !errors.Is(err, full) || !strings.Contains(err.Error(), "they are lost") || strings.Contains(err.Error(), "kept in") {
+		t.Errorf("Close: %v", err)
+	}
+	if _, err := files.Stat("/d/spool"); err == nil {
+		t.Error("the spool is there")
+	}
+}
+
+// Windows in which all was refused have no event, and are forgotten as others are: a broker
+// that is away for days does not fill the producer with them.
+func TestWindowsOfRefusedMessagesAreForgotten(t *testing.T) {
+	p := startProducer(t, nil)
+	p.messages.failWith(func([][]byte) (int, error) { return 0, producer.ErrQueueFull })
+	for range 20 {
+		if err := p.Send(testContext(t), "clicks", nil, bodies(2)...); !errors.Is(err, producer.ErrQueueFull) {
+			t.Fatalf("a Send that is refused: %v", err)
+		}
+		p.pass(length)
+	}
+	p.mu.Lock()
+	if windows := len(p.topics["clicks"].windows); windows > 3 || windows != p.windows {
+		t.Errorf("%d windows are kept, and %d counted", windows, p.windows)
+	}
+	p.mu.Unlock()
+	p.messages.failWith(nil)
+	p.send(t, "clicks", 3)
+	p.mustClose(t)
+	if got, want := eventTexts(p.events.events(t)), "clicks 3m20s r1 1-3\n"; got != want {
+		t.Errorf("events\n%swant\n%s", got, want)
+	}
+}
+
 // A process that is killed between the end of a window and the acknowledgement of its
 // event has the event in the spool.
 func TestKilledWhilePublishing(t *testing.T) {

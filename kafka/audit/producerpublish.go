@@ -43,7 +43,11 @@ func (p *Producer) publishWindows() {
 	}
 }
 
-// publish publishes events. Those that it could not are to be published later.
+// errNotSpooled says that events which are not published are not in the spool either.
+var errNotSpooled = errors.New("the events are not in the spool")
+
+// publish publishes events. Those that it could not are to be published later; if they
+// would be lost with this process, the error is an [errNotSpooled] too.
 func (p *Producer) publish(ctx context.Context, events []*Event) error {
 	if len(events) == 0 {
 		return nil
@@ -57,13 +61,14 @@ func (p *Producer) publish(ctx context.Context, events []*Event) error {
 		if payloads[i], err = e.Append(nil); err != nil {
 			p.cfg.Logger.Error("monitoring events cannot be written", "error", err)
 			p.keepForLater(events)
-			return err
+			return fmt.Errorf("%w: %w", errNotSpooled, err)
 		}
 	}
 	// Events that are in the spool may be published and be there still: they count
 	// once.
-	if err := p.spool.keep(payloads); err != nil {
-		p.cfg.Logger.Warn("events are not in the spool, and would be lost with this process", "error", err)
+	spoolErr := p.spool.keep(payloads)
+	if spoolErr != nil {
+		p.cfg.Logger.Warn("events are not in the spool, and would be lost with this process", "error", spoolErr)
 	}
 	for done := 0; done < len(events); {
 		n, size := 0, 0
@@ -77,6 +82,9 @@ func (p *Producer) publish(ctx context.Context, events []*Event) error {
 			err = fmt.Errorf("audit: publish %d monitoring events to topic %s: %w", len(events)-done, p.cfg.Topic, err)
 			p.cfg.Logger.Warn("monitoring events are tried again", "error", err)
 			p.keepForLater(events[done:])
+			if spoolErr != nil {
+				err = fmt.Errorf("%w; %w: %w", err, errNotSpooled, spoolErr)
+			}
 			return err
 		}
 		done += n
@@ -138,7 +146,7 @@ func (p *Producer) close(ctx context.Context) error {
 		}
 		if ctx.Err() != nil {
 			where := "they are lost"
-			if p.cfg.Spool != "" {
+			if p.cfg.Spool != "" && !errors.Is(failed, errNotSpooled) {
 				where = "they are kept in " + p.cfg.Spool
 			}
 			err = errors.Join(err, fmt.Errorf("%w: %s", failed, where))

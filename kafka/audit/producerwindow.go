@@ -37,8 +37,12 @@ type window struct {
 
 // due says whether there is an event to be published at a time.
 func (w *window) due(now, length int64) bool {
-	return w.dirty && w.start+length <= now && !(w.made.Empty() && w.inDoubt.Empty())
+	return w.dirty && w.start+length <= now && !w.empty()
 }
+
+// empty says whether there is nothing to be told of it, as all that was sent in it was
+// refused.
+func (w *window) empty() bool { return w.made.Empty() && w.inDoubt.Empty() }
 
 // maxEventRanges is how many ranges an event may have, so that it stays below
 // MaxEventBytes whatever the numbers are. A window with more becomes two parts.
@@ -206,7 +210,7 @@ func (p *Producer) due(all bool) []*Event {
 					Producer: p.id, Server: p.cfg.Server, Topic: name, Window: time.UnixMilli(w.start).UTC(), Length: p.cfg.Window,
 					Part: w.part, Revision: w.revision, Made: *w.made.Clone(), InDoubt: *w.inDoubt.Clone(), NotSent: p.stats.NotSent,
 				})
-			} else if !w.dirty && w.sending == 0 && w.start+2*length <= now && w != t.current {
+			} else if (!w.dirty || w.empty()) && w.sending == 0 && w.start+2*length <= now && w != t.current {
 				delete(t.windows, key)
 				p.windows--
 				t.cleared = max(t.cleared, w.start)
