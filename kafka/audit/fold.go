@@ -113,7 +113,7 @@ func (t *tally) foldStream(key streamKey, s *stream, horizon int64) {
 		sums.Doubled += doubled + doubledInDoubt
 		foldedEvents.AddAll(&e.made)
 		foldedEvents.AddAll(&e.inDoubt)
-		t.ranges -= e.made.Ranges() + e.inDoubt.Ranges()
+		t.ranges -= e.ranges()
 		t.windows--
 		delete(s.events, at)
 	}
@@ -129,9 +129,11 @@ func (t *tally) foldStream(key streamKey, s *stream, horizon int64) {
 				continue // an event whose window is longer than a slot is still to be compared with it
 			}
 			if alone := first.Without(&s.folded); !alone.Empty() {
+				counted, doubled := s.arrivals(alone, at, t.window, t.window)
 				sums.Windows++
-				sums.Counted += alone.Count()
-				sums.Unreported += alone.Count()
+				sums.Counted += counted
+				sums.Doubled += doubled
+				sums.Unreported += counted
 			}
 			t.foldInto(&s.folded, first)
 		}

@@ -109,7 +109,7 @@ func Compare(states []*State, o ReportOptions) (*Report, error) {
 	if len(states) == 0 {
 		return nil, errors.New("audit: no state is given")
 	}
-	c := &comparison{options: o, joined: map[streamKey]*joined{}, rows: map[rowKey]*Row{}}
+	c := &comparison{options: o, joined: map[streamKey]*joined{}, rows: map[rowKey]*openRow{}}
 	for i, s := range states {
 		if slices.ContainsFunc(states[:i], func(before *State) bool { return before.Tier == s.Tier }) {
 			return nil, fmt.Errorf("audit: two states are of tier %s: tiers have names of their own", s.Tier)
@@ -144,7 +144,13 @@ type comparison struct {
 	options ReportOptions
 	tiers   []tier
 	joined  map[streamKey]*joined
-	rows    map[rowKey]*Row
+	rows    map[rowKey]*openRow
+}
+
+// openRow is a row that is being made.
+type openRow struct {
+	Row
+	last *joined // the stream that was added last, of which there may be several parts
 }
 
 // joined is what all tiers together know of a stream.
@@ -172,16 +178,7 @@ func (c *comparison) join() {
 				c.joined[key] = j
 			}
 			for at, e := range s.events {
-				old := j.events[at]
-				if old == nil || e.revision > old.revision {
-					kept := *e
-					if old != nil {
-						kept.seen = min(kept.seen, old.seen)
-					}
-					j.events[at] = &kept
-				} else {
-					old.seen = min(old.seen, e.seen)
-				}
+				j.events[at] = e.merged(j.events[at])
 			}
 			j.received.AddAll(s.received())
 			j.folded.AddAll(&s.folded)
@@ -195,19 +192,37 @@ func (c *comparison) join() {
 	}
 }
 
-// row returns the row of a window, and makes it if need be.
-func (c *comparison) row(key streamKey, start, length int64, tier int) *Row {
+// merged returns what two tiers know of an event; other may be nil.
+func (e *eventCount) merged(other *eventCount) *eventCount {
+	newer := *e
+	if other == nil {
+		return &newer
+	}
+	if other.revision > e.revision {
+		newer = *other
+	}
+	if e.tells() == other.tells() {
+		newer.seen = min(e.seen, other.seen)
+	}
+	return &newer
+}
+
+// row returns the row of a window for a stream, and makes it if need be.
+func (c *comparison) row(key streamKey, j *joined, start, length int64, tier int) *Row {
 	k := rowKey{key.topic, start, length, key.server, tier}
 	r := c.rows[k]
 	if r == nil {
-		r = &Row{
+		r = &openRow{Row: Row{
 			Topic: key.topic, Window: time.UnixMilli(start).UTC(), LengthMs: length, Server: key.server, Tier: c.tiers[tier].Tier,
 			Verdict: Complete,
-		}
+		}}
 		c.rows[k] = r
 	}
-	r.Producers++
-	return r
+	if r.last != j {
+		r.last = j
+		r.Producers++
+	}
+	return &r.Row
 }
 
 // judge lets a row have the worst verdict.
@@ -242,7 +257,7 @@ func (c *comparison) compare(key streamKey, j *joined) {
 		}
 		for at, e := range j.events {
 			if !c.leftOut(t, at.start, e.length) {
-				c.compareEvent(c.row(key, at.start, e.length, i), t, s, at.start, e)
+				c.compareEvent(c.row(key, j, at.start, e.length, i), t, s, at.start, e)
 			}
 		}
 		c.compareUnreported(key, j, i, s)
@@ -283,7 +298,7 @@ func (c *comparison) compareUnreported(key streamKey, j *joined, i int, s *strea
 		if c.leftOut(t, start, t.WindowMs) {
 			continue
 		}
-		r := c.row(key, start, t.WindowMs, i)
+		r := c.row(key, j, start, t.WindowMs, i)
 		came, doubled := s.arrivals(&slot.messages, start, t.WindowMs, t.WindowMs)
 		r.Counted += came
 		r.Doubled += doubled
@@ -375,8 +390,8 @@ func (c *comparison) report() *Report {
 		}
 	}
 	for k, row := range c.rows {
-		r.Rows = append(r.Rows, *row)
-		r.Tiers[k.tier].add(row)
+		r.Rows = append(r.Rows, row.Row)
+		r.Tiers[k.tier].add(&row.Row)
 	}
 	slices.SortFunc(r.Rows, func(a, b Row) int {
 		return cmp.Or(a.Window.Compare(b.Window), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Server, b.Server),

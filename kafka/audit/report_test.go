@@ -182,7 +182,8 @@ func TestWrongClocks(t *testing.T) {
 	if counts.Late != 1 || counts.Future != 1 || counts.Messages != 4 || c.tally.events.Late != 1 || c.tally.events.Future != 1 {
 		t.Errorf("%+v, %+v", counts, c.tally.events)
 	}
-	if r.Clean || !strings.Contains(strings.Join(r.Tiers[0].Notes, "\n"), "its clock is wrong") {
+	notes := strings.Join(r.Tiers[0].Notes, "\n")
+	if r.Clean || !strings.Contains(notes, "its clock is wrong") || !strings.Contains(notes, "monitoring events: 1 came when their windows were no longer kept") {
 		t.Errorf("clean %v, notes %q", r.Clean, r.Tiers[0].Notes)
 	}
 }
@@ -201,6 +202,71 @@ func TestClockBehindStaysOpen(t *testing.T) {
 	caughtUp = c.now + DefaultGrace
 	wantRows(t, compare(t, c.state("live", caughtUp-time.Millisecond)), "live behind 0s: open, 3 made, 2 counted")
 	wantRows(t, compare(t, c.state("live", caughtUp)), "live behind 0s: missing, 3 made, 2 counted, 1 missing")
+}
+
+// A Send that ended long after its window makes a later revision of the event, which tells
+// of more messages: those may be on their way still, so the window is open again for the
+// grace, in each tier. A revision that tells of nothing more opens nothing.
+func TestLaterRevisionsOpenAgain(t *testing.T) {
+	live, mirror := newCounter(t), newCounter(t)
+	for _, c := range []*counter{live, mirror} {
+		c.come("front1", 1, 0, "1-2")
+	}
+	live.now = length
+	live.event(event(t, "front1", 1, 0, 1, "1-2"))
+	mirror.now = 2 * length
+	mirror.event(event(t, "front1", 1, 0, 1, "1-2"))
+	live.now = 10 * time.Minute
+	live.come("front1", 1, 0, "3")
+	live.event(event(t, "front1", 1, 0, 2, "1-3"))
+	mirrored := func(caughtUp time.Duration) *Report {
+		return compare(t, live.state("live", 2*time.Hour), mirror.state("mirror", caughtUp))
+	}
+	complete, open := "live front1 0s: complete, 3 made, 3 counted", "mirror front1 0s: open, 3 made, 2 counted"
+	wantRows(t, mirrored(live.now+DefaultGrace-time.Millisecond), complete, open)
+	live.now += 10 * time.Minute
+	live.event(event(t, "front1", 1, 0, 3, "1-3"))
+	mirror.now = live.now
+	mirror.event(event(t, "front1", 1, 0, 3, "1-3"))
+	wantRows(t, mirrored(10*time.Minute+DefaultGrace-time.Millisecond), complete, open)
+	wantRows(t, mirrored(10*time.Minute+DefaultGrace), complete, "mirror front1 0s: missing, 3 made, 2 counted, 1 missing")
+}
+
+// A producer counts once in a row, however many events its window has, and also if there are
+// messages beside that no event tells of.
+func TestProducersOfARow(t *testing.T) {
+	c := newCounter(t)
+	c.come("front1", 1, 0, "1-9")
+	c.come("front1", 2, 0, "1")
+	c.event(event(t, "front1", 1, 0, 1, "1-2"))
+	part := event(t, "front1", 1, 0, 1, "3-4")
+	part.Part = 1
+	c.event(part)
+	r := compare(t, c.state("live", time.Hour))
+	wantRows(t, r, "live front1 0s: unreported, 4 made, 10 counted, 6 unreported")
+	if n := r.Rows[0].Producers; n != 2 {
+		t.Errorf("%d producers, want 2", n)
+	}
+}
+
+// At the limit what tells nothing new, or no more than it replaces, is no loss.
+func TestLimitsLetRepeatedEventsPass(t *testing.T) {
+	c := newCounter(t)
+	c.tally.limits.MaxRanges = 2
+	c.come("front1", 1, 0, "1-2")
+	for _, revision := range []int{1, 1, 2} {
+		c.event(event(t, "front1", 1, 0, revision, "1-2"))
+	}
+	if e := c.tally.events; e.Uncounted != 0 || e.Repeated != 1 || c.tally.ranges != 2 {
+		t.Errorf("%+v, %d ranges", e, c.tally.ranges)
+	}
+	c.event(event(t, "front1", 1, 0, 3, "1,3"))
+	if e := c.tally.events; e.Uncounted != 1 || c.tally.ranges != 2 {
+		t.Errorf("beyond the limit: %+v, %d ranges", e, c.tally.ranges)
+	}
+	if r := compare(t, c.state("live", time.Hour)); r.Clean {
+		t.Error("the report is clean")
+	}
 }
 
 // What cannot be kept is told of, and keeps every report from being clean.
@@ -256,6 +322,7 @@ func TestOlderWindowsBecomeSums(t *testing.T) {
 	c.come("front1", 1, 0, "7")
 	c.event(event(t, "front1", 1, 0, 1, "1-10"))
 	c.come("dead", 2, 0, "1-3")
+	c.come("dead", 2, 0, "2")
 	before := compare(t, c.state("live", 30*time.Hour)).Tiers[0]
 	c.now = 26 * time.Hour
 	c.come("front1", 1, 26*time.Hour, "11-20")
@@ -264,7 +331,7 @@ func TestOlderWindowsBecomeSums(t *testing.T) {
 	r := compare(t, c.state("live", 30*time.Hour))
 	wantRows(t, r, "live front1 26h0m0s: complete, 10 made, 10 counted")
 	got := r.Tiers[0]
-	if got.Missing != 1 || got.Doubled != 1 || got.Unreported != 3 || got.Made != 20 || got.Counted != 22 || got.Clean || got.Missing != before.Missing {
+	if got.Missing != 1 || got.Doubled != 2 || got.Unreported != 3 || got.Made != 20 || got.Counted != 22 || got.Clean || got.Missing != before.Missing || got.Doubled != before.Doubled {
 		t.Errorf("after %+v\nbefore %+v", got, before)
 	}
 	if len(c.tally.streams) != 1 || c.tally.windows != 2 {

@@ -64,6 +64,9 @@ func (c *comparison) sums(i int) TierSums {
 	if e.Malformed+e.Future+e.Uncounted > 0 {
 		note("monitoring events: %d are malformed, %d from the future, %d beyond a limit; the last: %s", e.Malformed, e.Future, e.Uncounted, e.LastProblem)
 	}
+	if e.Late > 0 {
+		note("monitoring events: %d came when their windows were no longer kept", e.Late)
+	}
 	for _, p := range t.Positions {
 		key := partitionKey{p.Topic, p.Broker, p.Partition}
 		if p.Problem != "" {

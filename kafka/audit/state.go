@@ -92,7 +92,7 @@ type EventOf struct {
 	LengthMs int64 `json:"length_ms"`
 	Part     int   `json:"part,omitempty"`
 	Revision int   `json:"revision"`
-	Seen     int64 `json:"seen"` // when its first revision came
+	Seen     int64 `json:"seen"` // when its first revision came that tells of as many messages
 	Made     *Set  `json:"made"`
 	InDoubt  *Set  `json:"in_doubt,omitempty"`
 	NotSent  int64 `json:"not_sent,omitempty"`

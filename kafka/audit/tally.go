@@ -87,7 +87,7 @@ type eventCount struct {
 	revision      int
 	made, inDoubt Set
 	notSent       int64
-	seen          int64 // when the first revision came
+	seen          int64 // when the first revision came that tells of as many messages
 }
 
 // tally counts the messages and events of one tier. It is for one goroutine at a time.
@@ -302,29 +302,44 @@ func (t *tally) event(e *Event, err error, now int64) (problem *string) {
 	return nil
 }
 
+// ranges returns how many ranges of sequence numbers an event is kept with.
+func (e *eventCount) ranges() int { return e.made.Ranges() + e.inDoubt.Ranges() }
+
+// tells returns of how many messages an event tells. Later revisions tell of all that
+// earlier ones did.
+func (e *eventCount) tells() uint64 { return e.made.Count() + e.inDoubt.Count() }
+
 func (t *tally) keepEvent(e *Event, start, length, now int64) error {
-	ranges := e.Made.Ranges() + e.InDoubt.Ranges()
-	if t.ranges+ranges > t.limits.MaxRanges {
-		return fmt.Errorf("%d ranges of sequence numbers are kept, and no more may be", t.ranges)
+	stream, key := streamKey{e.Topic, e.Server, e.Producer}, windowKey{start, e.Part}
+	var old *eventCount
+	if s := t.streams[stream]; s != nil {
+		old = s.events[key]
 	}
-	s, err := t.stream(streamKey{e.Topic, e.Server, e.Producer})
-	if err != nil {
-		return err
-	}
-	key := windowKey{start, e.Part}
-	old := s.events[key]
 	if old != nil && old.revision >= e.Revision {
 		t.events.Repeated++
 		return nil
 	}
-	seen := now
+	fresh := &eventCount{length: length, revision: e.Revision, made: e.Made, inDoubt: e.InDoubt, notSent: e.NotSent, seen: now}
+	ranges := t.ranges + fresh.ranges()
 	if old != nil {
-		t.ranges -= old.made.Ranges() + old.inDoubt.Ranges()
-		seen = old.seen
-	} else if err := t.newWindow(); err != nil {
+		ranges -= old.ranges()
+		if fresh.tells() == old.tells() {
+			fresh.seen = old.seen
+		}
+	}
+	if ranges > t.limits.MaxRanges {
+		return fmt.Errorf("%d ranges of sequence numbers are kept, and no more may be", t.ranges)
+	}
+	s, err := t.stream(stream)
+	if err != nil {
 		return err
 	}
-	t.ranges += ranges
-	s.events[key] = &eventCount{length: length, revision: e.Revision, made: e.Made, inDoubt: e.InDoubt, notSent: e.NotSent, seen: seen}
+	if old == nil {
+		if err := t.newWindow(); err != nil {
+			return err
+		}
+	}
+	t.ranges = ranges
+	s.events[key] = fresh
 	return nil
 }
