@@ -18,8 +18,9 @@ import (
 
 // HeaderReader reads the audit header of a payload, which it does not keep. Its errors
 // are those of the one message, which is counted as not in an envelope
-// ([envelope.ErrNotEnvelope]) or malformed; but one that has a method Temporary() bool
-// that returns true is waited out, and the payload read again.
+// ([envelope.ErrNotEnvelope]) or malformed; but after one that has a method Temporary()
+// bool that returns true a [Watcher] waits and reads the payload again, and [CountLoaded]
+// ends.
 type HeaderReader func(ctx context.Context, payload []byte) (envelope.Header, error)
 
 // plainReader returns a HeaderReader for plain envelopes, for one goroutine.
@@ -169,8 +170,8 @@ type counted struct {
 	err    error
 }
 
-// count counts the messages of a chunk of a partition, which begins with that at an
-// offset and ends before another one, and moves the position with them.
+// count counts the messages of a chunk of a partition, which begins at an offset and ends
+// before another one, and moves the position with them.
 func (c *checker) count(key partitionKey, messages []counted, first, next int64, isEvent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,24 +218,20 @@ func (c *checker) counted() map[partitionKey]int64 {
 	return next
 }
 
-// behind returns how many bytes of logs are not counted up to some ends. Of a log that is
-// empty nothing can be counted any more; what was deleted before it was is noted.
+// behind returns how many bytes that logs hold are not counted up to some ends. Of a log
+// that is empty nothing can be counted any more; what was deleted before it was is noted.
 func (c *checker) behind(ends map[partitionKey]logEnds) map[partitionKey]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	lag := map[partitionKey]int64{}
 	for key, e := range ends {
-		p := c.positions[key]
-		switch {
-		case e.first < e.end && p == nil:
-			lag[key] = e.end
-		case e.first < e.end:
-			lag[key] = max(e.end-p.Next, 0)
-		default:
-			lag[key] = 0
-			if p != nil {
-				c.gone(key, p, e.first)
-			}
+		p, next := c.positions[key], e.first
+		if p != nil {
+			next = max(next, p.Next)
+		}
+		lag[key] = max(e.end-next, 0)
+		if e.first >= e.end && p != nil {
+			c.gone(key, p, e.first)
 		}
 	}
 	return lag

@@ -303,6 +303,14 @@ func TestRestOfALogIsDeleted(t *testing.T) {
 	if n := c.behind(ends)[key]; n != 300 {
 		t.Errorf("it is %d bytes behind", n)
 	}
+	// Only what is there can be counted still.
+	ends[key], ends[other], ends[fresh] = logEnds{800, 900}, logEnds{400, 450}, logEnds{300, 450}
+	for k, want := range map[partitionKey]int64{key: 100, other: 50, fresh: 150} {
+		if n := c.behind(ends)[k]; n != want {
+			t.Errorf("%v is %d bytes behind, want %d", k, n, want)
+		}
+	}
+	ends = map[partitionKey]logEnds{key: {500, 900}}
 	if err := shorter(ends, c.counted()); err != nil {
 		t.Error(err)
 	}

@@ -165,17 +165,18 @@ func (w *Watcher) consume(topic string, read reader) {
 			return
 		}
 		batch = batch[:0]
+		key := partitionKey{chunk.Topic, chunk.Broker, chunk.Partition}
+		first := chunk.NextOffset() // that of the first message, or of a compressed one that holds none
 		for chunk.Next() {
-			m, ok := w.read(read, topic, chunk.Message().Payload)
+			m, ok := w.read(read, key, chunk.Offset(), chunk.Message().Payload)
 			if !ok {
 				return // what is not counted comes again
 			}
 			m.offset = chunk.Offset()
 			batch = append(batch, m)
 		}
-		if len(batch) > 0 {
-			key := partitionKey{chunk.Topic, chunk.Broker, chunk.Partition}
-			w.checker.count(key, batch, batch[0].offset, chunk.NextOffset(), topic == w.cfg.EventTopic)
+		if next := chunk.NextOffset(); next > first {
+			w.checker.count(key, batch, first, next, topic == w.cfg.EventTopic)
 		}
 		clear(batch)
 	}
@@ -183,7 +184,7 @@ func (w *Watcher) consume(topic string, read reader) {
 
 // read reads a message, again while that fails for a time only. It returns false when
 // Close has begun meanwhile.
-func (w *Watcher) read(read reader, topic string, payload []byte) (counted, bool) {
+func (w *Watcher) read(read reader, key partitionKey, offset int64, payload []byte) (counted, bool) {
 	for told := false; ; told = true {
 		m := read(w.life, payload)
 		if m.err == nil {
@@ -197,7 +198,7 @@ func (w *Watcher) read(read reader, topic string, payload []byte) (counted, bool
 			return m, true
 		}
 		if !told {
-			w.cfg.Logger.Warn("a message cannot be read now, and is tried again", "topic", topic, "error", m.err)
+			w.cfg.Logger.Warn("a message cannot be read now, and is tried again", "partition", key.String(), "offset", offset, "error", m.err)
 		}
 		select {
 		case <-time.After(temporaryPause):

@@ -16,6 +16,10 @@ const (
 	endsInterval = 500 * time.Millisecond
 	// endsTimeout bounds one look.
 	endsTimeout = 10 * time.Second
+	// silentLimit is how long looks may fail until that is told, and tellEndsInterval the
+	// least time until it is told again: meanwhile all windows stay open.
+	silentLimit      = 10 * time.Second
+	tellEndsInterval = time.Minute
 	// absentLimit is how long a partition that was counted may be registered nowhere
 	// until it is taken as gone for good. Before that its broker may come back with
 	// messages that nobody has seen.
@@ -41,6 +45,7 @@ func (w *Watcher) watchEnds() {
 	}()
 	var ends map[partitionKey]logEnds
 	var asked time.Time
+	var trouble trouble
 	for {
 		if ends == nil {
 			at := w.cfg.Clock.Now()
@@ -53,8 +58,9 @@ func (w *Watcher) watchEnds() {
 			}
 			if err == nil {
 				ends, asked = found, at
-			} else if w.life.Err() == nil {
-				w.cfg.Logger.Debug("how far the logs reach is not known", "error", err)
+			}
+			if trouble.toBeTold(err, w.cfg.Clock.Elapsed()) && w.life.Err() == nil {
+				w.cfg.Logger.Warn("how far the logs reach is not known: windows stay open until it is", "error", err)
 			}
 		}
 		if ends != nil && w.reached(ends) {
@@ -70,6 +76,29 @@ func (w *Watcher) watchEnds() {
 			ends = nil // a partition may be gone: look again
 		}
 	}
+}
+
+// trouble says when it is told of what goes on failing.
+type trouble struct {
+	failing     bool
+	since, told time.Duration // when that began, and was told last
+	everTold    bool
+}
+
+// toBeTold is told how a look has ended, and says whether the user is to hear of its error.
+func (t *trouble) toBeTold(err error, now time.Duration) bool {
+	switch {
+	case err == nil:
+		t.failing = false
+		return false
+	case !t.failing:
+		t.failing, t.since = true, now
+	}
+	if now-t.since < silentLimit || t.everTold && now-t.told < tellEndsInterval {
+		return false
+	}
+	t.told, t.everTold = now, true
+	return true
 }
 
 // logEnds is where a log begins and ends. There is nothing in it where both are the same.
