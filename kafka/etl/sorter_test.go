@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +19,7 @@ import (
 	"kafkalab/kafka/envelope"
 	"kafkalab/kafka/internal/vfs"
 	"kafkalab/kafka/message"
+	"kafkalab/kafka/schema"
 )
 
 // sort1 sorts payloads of one split and returns the files by name, and the counts.
@@ -277,6 +280,45 @@ func TestSchemas(t *testing.T) {
 	s.SchemaRegistry = ""
 	if _, made, counts := sort1(t, s, testSchemas{}, payloads...); len(made) != 1 || counts.NoSchema != 0 {
 		t.Errorf("%v, %+v", made, counts)
+	}
+}
+
+// clientSchemas is a client of a schema registry as a load has it.
+type clientSchemas struct{ *schema.Client }
+
+func (c clientSchemas) Text(ctx context.Context, id uint32) (string, error) {
+	s, err := c.Schema(ctx, id)
+	if errors.Is(err, schema.ErrUnknownID) {
+		return "", fmt.Errorf("%w: %w", ErrNoSchema, err)
+	}
+	if err != nil {
+		return "", err
+	}
+	return s.String(), nil
+}
+
+// More payloads that only look as if they had a schema than a client asks for ids in a time
+// are kept raw, as few are.
+func TestManyUnknownSchemas(t *testing.T) {
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"error_code":40403,"message":"Schema not found"}`)
+	}))
+	defer registry.Close()
+	client, err := schema.NewClient(schema.ClientConfig{URL: registry.URL, UnknownInterval: time.Second, AwaitTurn: true})
+	must(t, err)
+	defer client.Close()
+	s := testSplit()
+	s.SchemaRegistry = registry.URL
+	out := newSorter(s, newLocal(vfs.OS(), t.TempDir()), "", clientSchemas{client})
+	ctx := testContext(t)
+	for id := range uint32(2500) {
+		must(t, out.add(ctx, 1000+int64(id), envelope.AppendSchema(nil, id+1, []byte("?"))))
+	}
+	made, err := out.finish()
+	must(t, err)
+	if out.counts.NoSchema != 2500 || len(made) != 1 || made[0].Messages != 2500 {
+		t.Errorf("%+v, %+v", out.counts, made)
 	}
 }
 

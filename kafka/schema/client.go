@@ -34,11 +34,14 @@ const (
 var (
 	// ErrUnknownID says that the registry does not know the id.
 	ErrUnknownID = errors.New("unknown schema")
-	// ErrUnavailable says that the registry could not be asked, or not answer. Errors
-	// that wrap it have a method Temporary, which says true: the same payload can be
-	// read later.
+	// ErrUnavailable says that the registry could not be asked, or did not say whether it
+	// knows. Errors that wrap it have a method Temporary, which says true: the same
+	// payload can be read later.
 	ErrUnavailable error = unavailable{}
 )
+
+// errTooManyUnknown says, beside [ErrUnavailable], that an id was not asked for.
+var errTooManyUnknown = errors.New("too many ids were unknown of late")
 
 type unavailable struct{}
 
@@ -55,11 +58,16 @@ type ClientConfig struct {
 	// UnknownInterval is how long an id that the registry does not know is not asked
 	// for again, RetryInterval how long one for which it could not be asked.
 	UnknownInterval, RetryInterval time.Duration
+	// AwaitTurn lets who needs a further id wait while a thousand are unknown, which is as
+	// many as are asked for in one UnknownInterval; else that is an [ErrUnavailable]. It is
+	// for those who must come to the end of payloads that may only look as if they had a
+	// schema.
+	AwaitTurn bool
 	// MaxCacheBytes bounds the schemas that are kept, by their texts. Beyond it, or
 	// beyond 10,000 schemas, one is forgotten, and looked up again when it is needed.
 	MaxCacheBytes int64
 
-	Logger *slog.Logger // failures of the registry, never messages; nil: nothing is logged
+	Logger *slog.Logger // failures of the registry, and ids that wait, never messages; nil: nothing is logged
 }
 
 func (c ClientConfig) withDefaults() (ClientConfig, error) {
@@ -111,6 +119,8 @@ type Client struct {
 	unproven int   // entries that have none, or none yet
 	closed   bool
 	stats    ClientStats
+	// toldTurns is when it was last told that ids wait for their turn.
+	toldTurns time.Time
 }
 
 // ClientStats counts what a client has asked its registry for.
@@ -119,7 +129,7 @@ type ClientStats struct {
 	Unknown   int64 // of them, those that it did not know
 	Failed    int64 // of them, those that it could not be asked, or did not answer
 	Forgotten int64 // schemas that made room for others
-	Refused   int64 // look-ups that were not made, as too many ids had none
+	Refused   int64 // times that a look-up was not made, as too many ids had none
 	Cached    int   // schemas that are kept now
 }
 
@@ -170,6 +180,9 @@ func (c *Client) Schema(ctx context.Context, id uint32) (*Schema, error) {
 		return e.schema, nil
 	}
 	e, err := c.entry(id)
+	for c.cfg.AwaitTurn && errors.Is(err, errTooManyUnknown) && c.awaitTurn(ctx, err) {
+		e, err = c.entry(id)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -183,6 +196,33 @@ func (c *Client) Schema(ctx context.Context, id uint32) (*Schema, error) {
 	}
 	c.recent.Store(e)
 	return e.schema, nil
+}
+
+const (
+	// turnPause is the time between two looks whether an id may be asked for.
+	turnPause = 200 * time.Millisecond
+	// tellTurns is the least time between two lines about ids that wait for it.
+	tellTurns = time.Minute
+)
+
+// awaitTurn waits a little after an error of [errTooManyUnknown], which it tells. It reports
+// false when ctx or the client has ended.
+func (c *Client) awaitTurn(ctx context.Context, err error) bool {
+	c.mu.Lock()
+	if now := time.Now(); now.Sub(c.toldTurns) >= tellTurns {
+		c.toldTurns = now
+		c.cfg.Logger.Warn("a schema is waited for", "registry", c.cfg.URL, "error", err)
+	}
+	c.mu.Unlock()
+	timer := time.NewTimer(turnPause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-c.ctx.Done():
+	}
+	return false
 }
 
 // entry returns the entry of an id, which is looked up if it is not known.
@@ -206,7 +246,7 @@ func (c *Client) entry(id uint32) (*entry, error) {
 		return nil, fmt.Errorf("%w: the client is closed", ErrUnavailable)
 	case !c.roomForOne():
 		c.stats.Refused++
-		return nil, fmt.Errorf("%w: %d is not asked for now, as %d ids were unknown of late", ErrUnavailable, id, c.unproven)
+		return nil, fmt.Errorf("%w: %d is not asked for now: %w: %d", ErrUnavailable, id, errTooManyUnknown, c.unproven)
 	}
 	e = &entry{id: id, done: make(chan struct{})}
 	c.entries[id] = e

@@ -162,7 +162,16 @@ func TestNoRegistry(t *testing.T) {
 		"an empty answer": func(http.ResponseWriter) {},
 		"a failure":       func(w http.ResponseWriter) { w.WriteHeader(500) },
 		"its own failure": func(w http.ResponseWriter) { w.WriteHeader(500); fmt.Fprint(w, `{"error_code":50001,"message":"x"}`) },
-		"endless":         func(w http.ResponseWriter) { _, _ = io.Copy(w, io.LimitReader(endless{}, 64<<20)) },
+		"no right to ask": func(w http.ResponseWriter) {
+			w.WriteHeader(401)
+			fmt.Fprint(w, `{"error_code":401,"message":"Unauthorized"}`)
+		},
+		"no such path": func(w http.ResponseWriter) {
+			w.WriteHeader(404)
+			fmt.Fprint(w, `{"error_code":404,"message":"HTTP 404 Not Found"}`)
+		},
+		"a bad request": func(w http.ResponseWriter) { w.WriteHeader(400); fmt.Fprint(w, `{"error_code":40001,"message":"x"}`) },
+		"endless":       func(w http.ResponseWriter) { _, _ = io.Copy(w, io.LimitReader(endless{}, 64<<20)) },
 		"a redirect in circles": func(w http.ResponseWriter) {
 			w.Header().Set("Location", "/")
 			w.WriteHeader(302)
@@ -234,6 +243,45 @@ func TestManyUnknownIDs(t *testing.T) {
 	}
 	if asked.Load() != 1000 {
 		t.Error("it has asked for what is no id")
+	}
+}
+
+// TestManyUnknownIDsInTurn: who has to come to the end of payloads with any number of ids
+// gets an answer for each, and waits for it no longer than it is to.
+func TestManyUnknownIDsInTurn(t *testing.T) {
+	url, _ := fakeRegistry(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(404)
+		fmt.Fprint(w, `{"error_code":40403,"message":"Schema not found"}`)
+	})
+	c := newClient(t, url, func(c *schema.ClientConfig) { c.UnknownInterval, c.AwaitTurn = time.Second, true })
+	ctx := bounded(t)
+	for id := uint32(1); id <= 2500; id++ {
+		if _, err := c.Schema(ctx, id); !errors.Is(err, schema.ErrUnknownID) {
+			t.Fatalf("id %d: %v", id, err)
+		}
+	}
+	for name, end := range map[string]func(*schema.Client, context.CancelFunc){
+		"told to end": func(_ *schema.Client, cancel context.CancelFunc) { cancel() },
+		"closed":      func(c *schema.Client, _ context.CancelFunc) { c.Close() },
+	} {
+		c := newClient(t, url, func(c *schema.ClientConfig) { c.UnknownInterval, c.AwaitTurn = time.Hour, true })
+		for id := uint32(1); id <= 1000; id++ {
+			if _, err := c.Schema(ctx, id); !errors.Is(err, schema.ErrUnknownID) {
+				t.Fatalf("%s, id %d: %v", name, id, err)
+			}
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := c.Schema(ctx, 1001)
+			ended <- err
+		}()
+		eventually(t, "it waits", func() bool { return c.Stats().Refused > 0 })
+		end(c, cancel)
+		if err := <-ended; !errors.Is(err, schema.ErrUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+		cancel()
 	}
 }
 

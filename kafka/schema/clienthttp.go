@@ -100,8 +100,10 @@ func (c *Client) fetch(ctx context.Context, id uint32) (*Schema, error) {
 	switch {
 	case errors.Is(err, ErrUnavailable):
 		return nil, fmt.Errorf("schema %d: %w", id, err)
-	case errors.As(err, &said):
+	case errors.As(err, &said) && said.Code/100 == http.StatusNotFound:
 		return nil, fmt.Errorf("%w %d: %w", ErrUnknownID, id, err)
+	case said != nil: // who may not ask, or asks what is no registry, learns nothing of the id
+		return nil, fmt.Errorf("schema %d: %w: %w", id, ErrUnavailable, err)
 	case err != nil:
 		return nil, fmt.Errorf("schema %d: %w", id, err)
 	case answer.Type != "" && answer.Type != typeAvro:

@@ -105,12 +105,13 @@ func (f *checkerFlags) check(fs *flagSet) error {
 	return nil
 }
 
-// open makes the client of the schema registry, if messages are Avro. close ends it.
-func (f *checkerFlags) open() (err error) {
+// open makes the client of the schema registry, if messages are Avro. close ends it. With
+// awaitTurn reading a header waits where the client may not ask for a schema yet.
+func (f *checkerFlags) open(awaitTurn bool) (err error) {
 	if !f.avro {
 		return nil
 	}
-	if f.client, err = schema.NewClient(schema.ClientConfig{URL: f.registry}); err != nil {
+	if f.client, err = schema.NewClient(schema.ClientConfig{URL: f.registry, AwaitTurn: awaitTurn, Logger: f.cfg.Logger}); err != nil {
 		return usagef("--%s: %w", registryFlag, err)
 	}
 	f.cfg.Header = func(ctx context.Context, payload []byte) (envelope.Header, error) {

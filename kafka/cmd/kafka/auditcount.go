@@ -50,11 +50,11 @@ func runAuditCount(ctx context.Context, args []string, std stdio) error {
 			return usagef("--audit-topic: %w", err)
 		}
 	}
-	if err := f.open(); err != nil {
+	f.cfg.Logger = slog.New(slog.NewTextHandler(std.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if err := f.open(true); err != nil {
 		return err
 	}
 	defer f.close()
-	f.cfg.Logger = slog.New(slog.NewTextHandler(std.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	through := time.Now().Add(-*lag)
 	loaded, err := loadedFiles(*dir)
 	if err != nil {

@@ -56,7 +56,7 @@ func runAuditWatch(ctx context.Context, args []string, std stdio) error {
 	if err := o.check(fs); err != nil {
 		return err
 	}
-	if err := o.open(); err != nil {
+	if err := o.open(false); err != nil { // the watcher waits itself, and tells
 		return err
 	}
 	defer o.close()

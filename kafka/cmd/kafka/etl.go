@@ -162,7 +162,7 @@ func (o *etlOptions) check() error {
 	case o.tasks < 1:
 		return usagef("--tasks %d: 1 or more are wanted", o.tasks)
 	}
-	_, end, err := openLoadSchemas(o.plan.SchemaRegistry)
+	_, end, err := openLoadSchemas(o.plan.SchemaRegistry, nil)
 	if err != nil {
 		return usagef("--%s: %w", registryFlag, err)
 	}

@@ -66,7 +66,7 @@ func (t *mapTask) mapLine(ctx context.Context, line string) error {
 	if err != nil {
 		return err
 	}
-	schemas, end, err := openLoadSchemas(s.SchemaRegistry)
+	schemas, end, err := openLoadSchemas(s.SchemaRegistry, nil)
 	if err != nil {
 		return fmt.Errorf("%v: its schema registry: %w", s, err)
 	}

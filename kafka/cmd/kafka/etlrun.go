@@ -24,7 +24,7 @@ func (o *etlOptions) run(ctx context.Context, std stdio) error {
 	}
 	defer closeRegistry(reg, std.Err)
 	log := slog.New(slog.NewTextHandler(std.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	schemas, end, err := openLoadSchemas(o.plan.SchemaRegistry)
+	schemas, end, err := openLoadSchemas(o.plan.SchemaRegistry, log)
 	if err != nil {
 		return err
 	}

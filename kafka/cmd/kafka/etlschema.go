@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"kafkalab/kafka/envelope"
 	"kafkalab/kafka/etl"
@@ -14,12 +15,13 @@ import (
 type loadSchemas struct{ client *schema.Client }
 
 // openLoadSchemas returns what a load asks for schemas, which is to be closed, or nothing
-// for payloads that have none.
-func openLoadSchemas(url string) (s etl.SchemaSource, end func(), err error) {
+// for payloads that have none. log is told of a registry that does not answer, and of waits;
+// it may be nil.
+func openLoadSchemas(url string, log *slog.Logger) (s etl.SchemaSource, end func(), err error) {
 	if url == "" {
 		return nil, func() {}, nil
 	}
-	c, err := schema.NewClient(schema.ClientConfig{URL: url})
+	c, err := schema.NewClient(schema.ClientConfig{URL: url, AwaitTurn: true, Logger: log})
 	if err != nil {
 		return nil, nil, err
 	}
