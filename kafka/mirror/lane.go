@@ -346,7 +346,7 @@ func (l *lane) failed(err error, at string, retry time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unanswered()
-	if err == nil || l.stopping || len(l.queue) == 0 && l.src.isReady() {
+	if err == nil || l.stopping || len(l.queue) == 0 {
 		return // a connection that nobody needs may end
 	}
 	now := time.Now()

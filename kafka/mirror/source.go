@@ -81,15 +81,6 @@ func openSource(ctx context.Context, m *Mirror, zk coord.Config) (*source, error
 	return s, nil
 }
 
-func (s *source) isReady() bool {
-	select {
-	case <-s.ready:
-		return true
-	default:
-		return false
-	}
-}
-
 // close leaves the group, which gives its partitions up, and ends everything. The error
 // says what was not delivered and what could not be left cleanly.
 func (s *source) close(ctx context.Context) error {
