@@ -29,7 +29,10 @@ type batch struct {
 const (
 	// maxEmptyBatches bounds how many partitions are remembered for reuse.
 	maxEmptyBatches = 1024
-	// keptBuffers bounds the memory that all empty batches keep for it together, in
+	// smallPart is what an empty batch may keep in any case, as a part of
+	// MaxBufferBytes: one of small batches to many partitions in turn makes no garbage.
+	smallPart = 16
+	// keptBuffers bounds the memory that all that keep more do so together, in
 	// MaxBufferBytes.
 	keptBuffers = 8
 )
@@ -42,25 +45,24 @@ func (p *Producer) batch(topic string, partition int32, keyed bool) *batch {
 	b := p.batches[key]
 	if b == nil {
 		if len(p.batches) >= maxEmptyBatches {
-			p.forgetEmpty(nil)
+			p.forgetEmpty(0)
 		}
 		head := wire.ProduceHeaderSize(topic)
 		b = &batch{key: key, head: head, frame: make([]byte, head)}
 		p.batches[key] = b
-		p.kept += b.memory()
 	}
 	p.last = b
 	return b
 }
 
-// forgetEmpty forgets the empty batches but for one.
-func (p *Producer) forgetEmpty(but *batch) {
+// forgetEmpty forgets the empty batches that keep more than so many bytes.
+func (p *Producer) forgetEmpty(more int) {
 	for k, b := range p.batches {
-		if b.messages > 0 || b == but {
+		if b.messages > 0 || b.memory() <= more {
 			continue
 		}
 		delete(p.batches, k)
-		p.kept -= b.memory()
+		p.kept -= p.large(b)
 		if p.last == b {
 			p.last = nil
 		}
@@ -83,7 +85,7 @@ func (p *Producer) sendAsync(room *room, topic string, partition int32, payloads
 			return len(payloads) - i, err
 		}
 		if b.messages == 0 {
-			p.kept -= b.memory()
+			p.kept -= p.large(b)
 			b.due = time.Now().Add(p.cfg.QueueInterval)
 			if p.openBytes == 0 {
 				p.signal() // an idle writer has no due time yet; that of others is earlier
@@ -143,16 +145,24 @@ func (b *batch) size() int { return len(b.frame) - b.head + len(b.keys) }
 // memory is what it takes and keeps, messages or not.
 func (b *batch) memory() int { return cap(b.frame) + cap(b.keys) }
 
-// empty lets the batch begin anew. When the empty ones keep too much, all others are
-// forgotten: those that are in use have theirs again soon.
+// large is the memory of a batch that counts towards keptBuffers: none of a small one.
+func (p *Producer) large(b *batch) int {
+	if m := b.memory(); m > p.cfg.MaxBufferBytes/smallPart {
+		return m
+	}
+	return 0
+}
+
+// empty lets the batch begin anew. When large ones keep too much, all empty ones of them
+// are forgotten: those that are in use have theirs again soon.
 func (p *Producer) empty(b *batch) {
 	p.openBytes -= b.size()
 	b.frame, b.keys, b.messages = b.frame[:b.head], b.keys[:0], 0
 	if b.memory() > 2*p.cfg.MaxBufferBytes {
 		b.frame, b.keys = make([]byte, b.head), nil // as with the buffers
 	}
-	if p.kept += b.memory(); p.kept > keptBuffers*p.cfg.MaxBufferBytes {
-		p.forgetEmpty(b)
+	if p.kept += p.large(b); p.kept > keptBuffers*p.cfg.MaxBufferBytes {
+		p.forgetEmpty(p.cfg.MaxBufferBytes / smallPart)
 	}
 }
 

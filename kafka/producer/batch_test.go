@@ -1,6 +1,7 @@
 package producer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -46,11 +47,15 @@ func TestEmptyBatchesKeepLittle(t *testing.T) {
 				}
 				want[name] = append(want[name], payload)
 			}
-			open, kept := 0, 0
+			open, kept, empty := 0, 0, 0
 			for _, b := range p.batches {
 				if open += b.size(); b.messages == 0 {
-					kept += b.memory()
+					kept += p.large(b)
+					empty += b.memory()
 				}
+			}
+			if most := (keptBuffers*smallPart + len(p.batches)) * cfg.MaxBufferBytes / smallPart; empty > most {
+				t.Fatalf("%d batches, of which the empty ones keep %d bytes; at most %d may be kept", len(p.batches), empty, most)
 			}
 			if open != p.openBytes || kept != p.kept || kept > keptBuffers*cfg.MaxBufferBytes {
 				t.Fatalf("%d bytes are open and %d kept, by its own count %d and %d, and at most %d may be kept",
@@ -67,6 +72,41 @@ func TestEmptyBatchesKeepLittle(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Batches to a thousand partitions in turn, one open at a time, make no garbage, though
+// all of them together keep more than the large ones may.
+func TestManyBatchesAllocateNothing(t *testing.T) {
+	cfg, err := Config{Brokers: []string{"nobody:1"}, Async: true, BatchMessages: 50, QueueFull: QueueError}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newProducer(cfg, nil)
+	defer p.cancel()
+	payload, ctx := make([]byte, 200), context.Background()
+	round := func() {
+		for partition := range int32(1000) {
+			for range cfg.BatchMessages {
+				if err := p.Send(ctx, "t", partition, payload); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if p.fill.frames > 10 { // as the writer does
+				p.fill.reset(cfg.MaxBufferBytes)
+			}
+		}
+	}
+	round()
+	if allocs := testing.AllocsPerRun(3, round); allocs > 10 {
+		t.Errorf("%v allocations for 1000 batches", allocs)
+	}
+	kept := 0
+	for _, b := range p.batches {
+		kept += b.memory()
+	}
+	if kept <= keptBuffers*cfg.MaxBufferBytes {
+		t.Errorf("%d bytes are kept: too little to be a test", kept)
+	}
 }
 
 // appendFrames takes a buffer of requests apart.

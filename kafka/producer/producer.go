@@ -90,7 +90,8 @@ type Config struct {
 	// MaxBufferBytes bounds each of the two buffers, and the message set of a
 	// batch before it is compressed. A request that is larger has a buffer to
 	// itself. The open batches together may take four times it, and what empty ones
-	// keep for the next messages of their partitions eight times.
+	// keep for the next messages of their partitions eight times, and a sixteenth of it
+	// for each of up to 1024 partitions.
 	MaxBufferBytes int
 
 	// QueueFull is what Send does when the buffers, and what waits for
@@ -210,7 +211,7 @@ type Producer struct {
 	batches   map[batchKey]*batch // asynchronous: open batches, and empty ones for reuse
 	last      *batch              // the one that was used last
 	openBytes int                 // of all open batches
-	kept      int                 // memory of the empty ones, in bytes
+	kept      int                 // memory of the empty ones that are large, in bytes
 	packed    []byte              // the last one that was compressed
 	full      int                 // batches that are full and wait for room in fill
 	dueWaits  bool                // a batch that is due waits for room, too
