@@ -22,10 +22,10 @@
 // A window of a topic and server is, in a tier, complete, doubled, missing, unreported
 // or open ([Verdict]). It is open until the tier was known to be caught up (to hold no
 // message that was not counted) at some grace after the window's end and after its event
-// came, the last one that tells of more than those before. A producer that died before its event leaves messages that no event tells of.
-// They are unreported, and never complete, as nobody knows how many there were; those
-// that one tier has are missing in another one that has not, and so are those whose
-// sequence numbers lie between others.
+// came, the last one that tells of more than those before. A producer that died before
+// its event leaves messages that no event tells of. They are unreported, and never
+// complete, as nobody knows how many there were; those that one tier has are missing in
+// another one that has not, and so are those whose sequence numbers lie between others.
 //
 // Verdicts are of what is known: a message that comes late is counted, and makes missing
 // ones fewer.
