@@ -359,7 +359,8 @@ func TestLargeMessageLeftBehind(t *testing.T) {
 }
 
 // TestFetchAllocatesNothing: neither a message nor a fetch makes garbage, at a fixed
-// size and at one that adapts, once the buffers have their sizes.
+// size and at one that adapts, once the buffers have their sizes. One that adapts may
+// change by the time that this takes on a busy machine: then it is looked at again.
 func TestFetchAllocatesNothing(t *testing.T) {
 	const n = 10_000
 	log := encode(0, n, func(int) []byte { return make([]byte, 200) })
@@ -367,20 +368,31 @@ func TestFetchAllocatesNothing(t *testing.T) {
 	ctx := context.Background() // one that can end costs a few allocations a fetch
 	for name, size := range map[string]int{"fixed": 100_000, "adapted": 0} {
 		s := open(t, addr, func(c *consumer.PartitionConfig) { c.FetchBytes = size })
+		changed, asked := false, 0
 		read := func() {
 			for range n {
 				if _, err := s.Next(ctx); err != nil {
 					t.Fatal(err)
+				}
+				if now := s.Stats().FetchBytes; now != asked {
+					changed, asked = true, now
 				}
 			}
 		}
 		for range 20 {
 			read()
 		}
-		before := s.Stats().Fetches
-		allocs := testing.AllocsPerRun(20, read)
-		if fetches := s.Stats().Fetches - before; allocs != 0 || fetches == 0 {
-			t.Errorf("%s: %v allocations for %d messages, %d fetches", name, allocs, n, fetches/21)
+		for tries := 0; ; tries++ {
+			changed = false
+			before := s.Stats().Fetches
+			allocs := testing.AllocsPerRun(5, read)
+			if changed && tries < 100 {
+				continue
+			}
+			if fetches := s.Stats().Fetches - before; allocs != 0 || fetches == 0 || changed {
+				t.Errorf("%s: %v allocations for %d messages, %d fetches of %d bytes; changing: %v", name, allocs, n, fetches/6, asked, changed)
+			}
+			break
 		}
 	}
 }
