@@ -153,7 +153,7 @@ func (r *request) body(into any) error {
 		// Also so that no page in a browser can send one unasked.
 		return errorf(http.StatusUnsupportedMediaType, "HTTP 415 Unsupported Media Type: send %s", ContentType)
 	case r.ContentLength > MaxBodyBytes:
-		return tooLarge()
+		return r.tooLarge()
 	}
 	d := json.NewDecoder(http.MaxBytesReader(r.w, r.Body, MaxBodyBytes))
 	err = d.Decode(into)
@@ -166,12 +166,15 @@ func (r *request) body(into any) error {
 		}
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return tooLarge()
+		return r.tooLarge()
 	}
 	return errorf(http.StatusBadRequest, "The body is not the JSON that is wanted: %v", err)
 }
 
-func tooLarge() error {
+// tooLarge reads on for a while: a peer that is still sending when the connection ends
+// may lose the answer with it.
+func (r *request) tooLarge() error {
+	_, _ = io.CopyN(io.Discard, r.Body, 8*MaxBodyBytes)
 	return errorf(http.StatusRequestEntityTooLarge, "HTTP 413: a body has at most %d bytes", MaxBodyBytes)
 }
 
