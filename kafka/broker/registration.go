@@ -55,6 +55,7 @@ type registration struct {
 	failures int64                      // steps that failed; guarded by mu
 	told     string                     // the last failure that was logged; only run touches it
 	started  bool                       // first was told; only run touches it
+	watch    *registry.Watch            // on the broker's node; only run touches it
 	watches  map[string]*registry.Watch // on the nodes of topics; only run touches it
 }
 
@@ -178,8 +179,8 @@ func (g *registration) close() error {
 func (g *registration) run(ctx context.Context) {
 	defer close(g.ended)
 	defer g.srv.topicWatchers.add(g.topics)()
-	watch := g.registry.WatchBroker(g.broker.ID, g.look)
-	defer watch.Close()
+	g.watchBroker()
+	defer func() { g.watch.Close() }()
 	defer g.unwatchTopics()
 	var contact sync.WaitGroup
 	defer contact.Wait()
@@ -271,6 +272,7 @@ func (g *registration) stepBroker(ctx context.Context, s *sessionState) error {
 	g.mu.Lock()
 	g.current = s.creator
 	g.mu.Unlock()
+	g.watchBroker()
 	g.log.Info("broker registered in ZooKeeper", "broker_id", b.ID, "host", b.Host, "port", b.Port, "creator", b.Creator, "session", fmt.Sprintf("%#x", s.ID()), "session_timeout", s.Timeout())
 	// All older nodes are gone now, so their creators need not be known.
 	return g.creators.keepOnly(s.creator)
@@ -310,6 +312,16 @@ func (g *registration) lost() {
 	clear(g.nodes)
 	g.mu.Unlock()
 	g.log.Warn("session with ZooKeeper expired: the broker registers again", "broker_id", g.broker.ID)
+}
+
+// watchBroker watches the broker's node, anew if it was watched before: that watch
+// may have told of a deletion after the registration before current knew of it, and
+// would not tell it twice.
+func (g *registration) watchBroker() {
+	if g.watch != nil {
+		g.watch.Close() // without mu, which its function may be waiting for
+	}
+	g.watch = g.registry.WatchBroker(g.broker.ID, g.look)
 }
 
 // look is called with the broker's node, at first and after each change. Somebody

@@ -492,8 +492,15 @@ func TestTopicNodeTakenAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.awaitTopics(1, both)
-		// The broker may be registering again while it is being deleted.
-		eventually(t, "the end of all nodes", func() bool { return client.DeleteTree(t.Context(), "/brokers") == nil })
+		// All at once: else the broker registers again while it is being deleted, and the
+		// two may go on like that for minutes.
+		var all []coord.Op
+		for _, path := range []string{"/brokers/topics/a/1", "/brokers/topics/a", "/brokers/topics/b/1", "/brokers/topics/b", "/brokers/topics", "/brokers/ids/1", "/brokers/ids", "/brokers"} {
+			all = append(all, coord.DeleteOp(path, -1))
+		}
+		if err := client.Multi(t.Context(), all...); err != nil {
+			t.Fatal(err)
+		}
 		o.awaitTopics(1, both)
 		eventually(t, "the broker's node", func() bool { value, _ := o.broker(1); return value != "" })
 		awaitHealth(t, b, http.StatusOK, "ready")
@@ -502,6 +509,30 @@ func TestTopicNodeTakenAway(t *testing.T) {
 		o.awaitTopics(1, "map[b:2]")
 		create(t, b, "a", 1)
 		o.awaitTopics(1, both)
+	})
+}
+
+// TestNodesTakenAwayAgainAndAgain: a broker registers again, however soon after its
+// registration a node is deleted: a deletion that it learns of before it knows
+// that its registration was done is not taken for an older one.
+func TestNodesTakenAwayAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	zktest.EachShared(t, func(t *testing.T, c *zktest.Cluster) {
+		o := observe(t, c)
+		b := kafkatest.Start(t, kafkatest.WithID(1), kafkatest.WithZooKeeper(c.Connect()), withMetrics)
+		create(t, b, "a", 1)
+		o.awaitTopics(1, "map[a:1]")
+		client := o.Client()
+		for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+			for _, path := range []string{"/brokers/topics/a/1", "/brokers/ids/1"} {
+				if err := client.Delete(t.Context(), path, -1); err != nil && !errors.Is(err, coord.ErrNoNode) {
+					t.Fatal(err)
+				}
+			}
+		}
+		o.awaitTopics(1, "map[a:1]")
+		eventually(t, "the broker's node", func() bool { value, _ := o.broker(1); return value != "" })
+		awaitHealth(t, b, http.StatusOK, "ready")
 	})
 }
 

@@ -94,12 +94,15 @@ func (g *registration) stepTopics(ctx context.Context, s *sessionState) error {
 	return errors.Join(errs...)
 }
 
-// watchTopic watches the node of a topic that is registered: without it nobody
+// watchTopic watches the node of a topic that was registered: without it nobody
 // would find the topic's partitions at this broker, though it is ready. Somebody may
 // delete it, alone or with all that is below a path.
+//
+// A watch from before is not kept: it may have told of a deletion after the
+// registration before nodes knew of that, and would not tell it twice.
 func (g *registration) watchTopic(topic string) {
-	if g.watches[topic] != nil {
-		return
+	if w := g.watches[topic]; w != nil {
+		w.Close() // without mu, which its function may be waiting for
 	}
 	g.watches[topic] = g.registry.WatchTopicBroker(topic, g.broker.ID, func(partitions int32, ok bool) {
 		g.lookAtTopic(topic, partitions, ok)
