@@ -35,7 +35,7 @@ long_fuzz    := FuzzRequests|FuzzDecoders|FuzzScanner|FuzzLastSegment|FuzzClosed
 help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS="$$(printf '\t')" read -r t d; do printf '  make %-11s %s\n' "$$t" "$$d"; done
 	@echo
-	@echo '  MESSAGES is how many are sent in one attempt (1000000), REPEAT how often each system is measured (3), CAP the longest attempt (45s).'
+	@echo '  MESSAGES is how many are sent in one attempt (1000000), REPEAT how often each system is measured (3), CAP the longest attempt (45s), where a scenario has no number of its own.'
 	@echo '  make bench SCENARIOS=acks                     another question than Figures 4 and 5 (bin/testbed list), at a size of its own'
 	@echo '  make bench RAID10=1                           the broker on a RAID 10 of six files (btrfs)'
 	@echo '  make bench TESTBED=my-testbed.toml            two real hosts (template: scenarios/testbed.example.toml)'

@@ -135,6 +135,10 @@ type JudgedGoal struct {
 	Finding         // Run is nil where no run says anything of it
 	Of      float64 // the median of the system's own quantity
 	Over    float64 // that of what it is divided by; 0 without
+
+	// Others are what other runs say of it, in their order; none where Judge has made
+	// this.
+	Others []JudgedGoal
 }
 
 // Measured says whether a run has the numbers.
@@ -161,11 +165,13 @@ func (g *Goals) JudgeAll(runs []*resultfile.Result) []JudgedGoal {
 	for _, goal := range g.Goals {
 		best := JudgedGoal{Goal: goal}
 		best.Verdict, best.Why = NotMeasured, "waits for a run of the scenario "+goal.RunBy
+		var measured []JudgedGoal
 		for _, r := range runs {
 			j := g.judge(goal, r)
 			if !j.Measured() {
 				continue
 			}
+			measured = append(measured, j)
 			decided, better := j.Verdict != Undecided, !best.Measured()
 			if !better {
 				held := best.Verdict != Undecided
@@ -175,6 +181,11 @@ func (g *Goals) JudgeAll(runs []*resultfile.Result) []JudgedGoal {
 				best = j
 			}
 			any = true
+		}
+		for _, j := range measured {
+			if j.Run != best.Run {
+				best.Others = append(best.Others, j)
+			}
 		}
 		out = append(out, best)
 	}
@@ -277,15 +288,24 @@ func (g Goal) messages(r *resultfile.Result) (wanted, moved int64) {
 // show writes a number of the goal: a ratio, or with the quantity's unit.
 func (g Goal) show(v float64) string {
 	if g.Against != "" {
-		return times(v)
+		return g.times(v)
 	}
 	if g.Quantity.Unit() == "" {
 		if g.Relation == AtLeast { // a share of something that is a ceiling
-			return times(v)
+			return g.times(v)
 		}
 		return strconv.FormatFloat(100*v, 'g', 2, 64) + " %"
 	}
 	return plots.Show(g.Quantity, v)
+}
+
+// times writes a ratio, to one digit more where the goal is so near that two would not
+// tell on which side of it the ratio is.
+func (g Goal) times(v float64) string {
+	if s := times(v); s != times(g.Value) || v == g.Value {
+		return s
+	}
+	return strconv.FormatFloat(v, 'f', 3, 64)
 }
 
 // times writes a ratio: to two digits behind the point where it is near 1, and
@@ -353,8 +373,23 @@ func (j JudgedGoal) Said() string {
 const goalsNote = "Ratios are of two medians of the same run, each over all valid repetitions after a warm-up of its own. A goal is met or not by the median; the 95 % interval stands beside it. " +
 	"Client and broker share the machine where the hosts are emulated."
 
-// goalColumn is the column of what is wanted.
-const goalColumn = "goal"
+// Columns that are not of what the run has measured.
+const (
+	goalColumn   = "goal"
+	othersColumn = "other runs"
+)
+
+// runColumn is the column of the run that a goal is judged by.
+const runColumn = "run"
+
+// InOthers is what other runs have measured, and whether that meets the goal.
+func (j JudgedGoal) InOthers() string {
+	var said []string
+	for _, o := range j.Others {
+		said = append(said, fmt.Sprintf("%s: %s (%s)", o.Run.Run.Name, o.Number(), o.Verdict))
+	}
+	return cmp.Or(strings.Join(said, "; "), "–")
+}
 
 // GoalsTable is a table of the goals of one run, for a page or a terminal.
 func GoalsTable(goals []JudgedGoal) plots.NamedTable { return goalsTable(goals, false) }
@@ -364,8 +399,8 @@ func goalsTable(goals []JudgedGoal, runs bool) plots.NamedTable {
 	t := &plots.Table{Head: []string{"path", "ceiling", "measured", "95 % interval", goalColumn, "verdict", "medians"}}
 	t.StandLeft(1, 5)
 	if runs {
-		t.Head = append(t.Head, "run")
-		t.StandLeft(len(t.Head) - 1)
+		t.Head = append(t.Head, runColumn, othersColumn)
+		t.StandLeft(len(t.Head)-2, len(t.Head)-1)
 	}
 	for _, j := range goals {
 		row := []string{j.Path, cmp.Or(j.Ceiling, "–"), j.Number(), j.Spread(), j.Wanted(), j.Said(), j.Medians()}
@@ -374,7 +409,7 @@ func goalsTable(goals []JudgedGoal, runs bool) plots.NamedTable {
 			if j.Measured() {
 				name = j.Run.Run.Name
 			}
-			row = append(row, name)
+			row = append(row, name, j.InOthers())
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -392,6 +427,9 @@ func (m *page) goals() error {
 	t := m.report.GoalsPart()
 	return m.table("## "+t.Title, t.Table, t.Note)
 }
+
+// GoalCounts says how many of the report's goals have each verdict.
+func (r *Report) GoalCounts() string { return GoalCounts(r.Goals) }
 
 // GoalCounts says how many goals have each verdict.
 func GoalCounts(goals []JudgedGoal) string {

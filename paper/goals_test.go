@@ -122,6 +122,13 @@ func TestWordsOfGoals(t *testing.T) {
 	if got := times(90.904); got != "90.9" {
 		t.Errorf("%q", got)
 	}
+	// Two digits that are those of the goal do not tell whether it is met.
+	near := Goal{Against: "x", Relation: AtLeast, Value: 0.98}
+	for v, want := range map[float64]string{0.98: "0.98", 0.9812: "0.981", 0.9775: "0.978", 0.99: "0.99"} {
+		if got := near.show(v); got != want {
+			t.Errorf("%v beside a goal of 0.98: %q, want %q", v, got, want)
+		}
+	}
 }
 
 // What the median says is so even where not all of the interval does, and the
@@ -209,6 +216,8 @@ func TestGoalsOfSeveralRuns(t *testing.T) {
 		goals := g.JudgeAll(runs)
 		if j := goalNamed(t, goals, "produce, batch 50, unshaped"); j.Verdict != NotMet || j.Run != real {
 			t.Errorf("%s by %s", j.Said(), j.Run.Run.Name)
+		} else if got := j.InOthers(); got != "trial: 0.97 (not decided)" {
+			t.Errorf("in other runs: %q", got)
 		}
 		if j := goalNamed(t, goals, "1,000 partitions"); j.Verdict != NotMeasured || !strings.Contains(j.Why, "scale") || len(goals) != len(g.Goals) {
 			t.Errorf("%d goals, %s", len(goals), j.Said())

@@ -124,7 +124,8 @@ func (r *Report) GoalsLaidOut() []laidOut {
 		goal := r.Goals[i]
 		for column := range row {
 			c := &row[column]
-			if last := column == len(row)-1; goal.Measured() && (last || !c.Left && t.Head[column] != goalColumn) {
+			head := t.Head[column]
+			if goal.Measured() && (head == runColumn || !c.Left && head != goalColumn) {
 				c.Link = r.Of(goal.Finding).Link
 			}
 			c.Left = c.Left || c.Link == ""

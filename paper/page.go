@@ -48,6 +48,9 @@ func (m *page) line(format string, args ...any) { fmt.Fprintf(&m.b, format+"\n",
 func (m *page) claimsFirst() error {
 	m.line("# The claims of the paper, and what was measured\n")
 	m.line("Kreps, Narkhede, Rao: *Kafka: a Distributed Messaging System for Log Processing* (NetDB'11, June 2011), repeated with kafkalab. Of %d claims: %s.\n", len(m.report.Claims), m.report.Counts())
+	if len(m.report.Goals) > 0 {
+		m.line("How near our own system comes to the limits of the machine is in the table of [goals](#goals). %s\n", m.report.GoalCounts())
+	}
 	m.line("## Claims\n")
 	m.claimTable(m.report.Claims)
 	m.line("%s\n\n%s\n", plots.Escape(method), plots.Escape(emulatedNote))
