@@ -373,14 +373,11 @@ func (j JudgedGoal) Said() string {
 const goalsNote = "Ratios are of two medians of the same run, each over all valid repetitions after a warm-up of its own. A goal is met or not by the median; the 95 % interval stands beside it. " +
 	"Client and broker share the machine where the hosts are emulated."
 
-// Columns that are not of what the run has measured.
+// Columns of what is wanted, and of the run that the goal is judged by.
 const (
-	goalColumn   = "goal"
-	othersColumn = "other runs"
+	goalColumn = "goal"
+	runColumn  = "run"
 )
-
-// runColumn is the column of the run that a goal is judged by.
-const runColumn = "run"
 
 // InOthers is what other runs have measured, and whether that meets the goal.
 func (j JudgedGoal) InOthers() string {
@@ -399,7 +396,7 @@ func goalsTable(goals []JudgedGoal, runs bool) plots.NamedTable {
 	t := &plots.Table{Head: []string{"path", "ceiling", "measured", "95 % interval", goalColumn, "verdict", "medians"}}
 	t.StandLeft(1, 5)
 	if runs {
-		t.Head = append(t.Head, runColumn, othersColumn)
+		t.Head = append(t.Head, runColumn, "other runs")
 		t.StandLeft(len(t.Head)-2, len(t.Head)-1)
 	}
 	for _, j := range goals {
