@@ -304,9 +304,21 @@ func versionsLine(s resultfile.Scenario, v view) string {
 	return "Versions: " + strings.Join(parts, "; ") + "."
 }
 
-// shortCommit cuts a commit to the length that people read, and keeps the mark
-// of a tree with changes.
+// thenCommit stands between the commits of a run that was gone on with by another
+// build.
+const thenCommit = ", then "
+
+// shortCommit cuts each commit of a run to the length that people read, and keeps
+// the mark of a tree with changes.
 func shortCommit(c string) string {
+	all := strings.Split(c, thenCommit)
+	for i := range all {
+		all[i] = shortOne(all[i])
+	}
+	return strings.Join(all, thenCommit)
+}
+
+func shortOne(c string) string {
 	hash, changes, changed := strings.Cut(c, "+")
 	if len(hash) > 12 {
 		hash = hash[:12]

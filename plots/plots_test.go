@@ -145,6 +145,23 @@ func TestCapText(t *testing.T) {
 	}
 }
 
+// A run that two builds have made names both.
+func TestShortCommitNamesEach(t *testing.T) {
+	for c, want := range map[string]string{
+		"":                                "unknown",
+		"0123456789abcdef":                "0123456789ab",
+		"0123456789ab+changes":            "0123456789ab+changes",
+		"0123456789ab, then ba9876543210": "0123456789ab, then ba9876543210",
+		"0123456789ab+changes, then ba9876543210ffff":   "0123456789ab+changes, then ba9876543210",
+		"0123456789abcd, then ba9876543210ff+changes":   "0123456789ab, then ba9876543210+changes",
+		"0123456789ab, then ba9876543210, then unknown": "0123456789ab, then ba9876543210, then unknown",
+	} {
+		if got := shortCommit(c); got != want {
+			t.Errorf("%q: %q, want %q", c, got, want)
+		}
+	}
+}
+
 func TestRatioOfOneRepetitionHasNoRange(t *testing.T) {
 	if got := times(ratio(Summarise([]float64{21}), Summarise([]float64{2}))); got != "10.5" {
 		t.Errorf("%s", got)
