@@ -72,6 +72,9 @@ func inSize(described *resultfile.System, sel scenario.Selection, s scenario.Sce
 	described.FillMessages = sel.FillOf(s, sys)
 }
 
+// notInstalled stands in the settings of a system whose packages are missing.
+const notInstalled = "not installed"
+
 // settings asks the driver for its rows of the table that makes the comparison
 // fair, and refuses a system that leaves one out.
 func settings(ctx context.Context, plan runner.Plan, sys scenario.System) ([]resultfile.Setting, error) {
@@ -85,7 +88,7 @@ func settings(ctx context.Context, plan runner.Plan, sys scenario.System) ([]res
 	}
 	missing := ""
 	if errors.Is(err, driver.ErrNotInstalled) {
-		missing, err = "not installed", nil
+		missing, err = notInstalled, nil
 	}
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"kafkalab/harness/driver"
 	"kafkalab/harness/scenario"
 	"kafkalab/results/resultfile"
 )
@@ -102,6 +103,7 @@ func reopen(dir string, now resultfile.Run, sel scenario.Selection) (*resultfile
 	was.Repeat = now.Repeat
 	was.Ended, was.Interrupted = time.Time{}, false
 	was.Testbed.Clock = now.Testbed.Clock // what comes next rests on it
+	was.Scenarios = installed(was, now)
 	was.Testbed.HeldMemoryBytes = min(was.Testbed.HeldMemoryBytes, now.Testbed.HeldMemoryBytes)
 	if len(was.Ceilings) == 0 {
 		was.Ceilings = now.Ceilings
@@ -132,6 +134,9 @@ func sameRun(w *resultfile.Writer, now resultfile.Run, sel scenario.Selection) e
 			return fmt.Errorf("the %s was %q and is %q", pair.what, pair.was, pair.now)
 		}
 	}
+	if err := errors.Join(sameHost(was.Testbed.ClientHost, now.Testbed.ClientHost), sameHost(was.Testbed.BrokerHost, now.Testbed.BrokerHost)); err != nil {
+		return err
+	}
 	for name, text := range sel.Files {
 		before, err := os.ReadFile(w.Path("scenarios", name+".toml"))
 		if err != nil {
@@ -141,17 +146,73 @@ func sameRun(w *resultfile.Writer, now resultfile.Run, sel scenario.Selection) e
 			return fmt.Errorf("the scenario %s was changed since the run began", name)
 		}
 	}
-	if !maps.Equal(systemsOf(was), systemsOf(now)) {
+	if !slices.Equal(slices.Sorted(maps.Keys(systemsOf(was))), slices.Sorted(maps.Keys(systemsOf(now)))) {
 		return errors.New("the systems of the scenarios are not those that the run began with")
+	}
+	return sameVersions(was, now)
+}
+
+// hostFacts are those on which the rates of any system rest, beside the processor. A
+// run of before may not have them all.
+var hostFacts = []string{"cores", "memory", "kernel", "disk"}
+
+func sameHost(was, now resultfile.Host) error {
+	for _, name := range hostFacts {
+		if before, after := was.Fact(name), now.Fact(name); before != "" && before != after {
+			return fmt.Errorf("of %s the %s was %q and is %q", was.Name, name, before, after)
+		}
 	}
 	return nil
 }
 
-func systemsOf(run resultfile.Run) map[string]bool {
-	all := map[string]bool{}
+// versionOf is the version in a system's settings; "": it was not installed.
+func versionOf(sys resultfile.System) string {
+	for _, s := range sys.Settings {
+		if s.Row == driver.RowVersion && s.Value != notInstalled {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+// sameVersions refuses systems that are of another version than when the run began.
+// One that was not installed then may be so now, and the reverse.
+func sameVersions(was, now resultfile.Run) error {
+	before := map[string]string{}
+	for name, sys := range systemsOf(was) {
+		before[name] = versionOf(sys)
+	}
+	for name, sys := range systemsOf(now) {
+		if b, a := before[name], versionOf(sys); b != "" && a != "" && b != a {
+			return fmt.Errorf("the version of %s was %q and is %q", name, b, a)
+		}
+	}
+	return nil
+}
+
+// installed describes the systems that were not installed when the run began as they
+// are now.
+func installed(was, now resultfile.Run) []resultfile.Scenario {
+	described := systemsOf(now)
+	scenarios := slices.Clone(was.Scenarios)
+	for i := range scenarios {
+		s := &scenarios[i]
+		s.Systems = slices.Clone(s.Systems)
+		for j := range s.Systems {
+			if sys := &s.Systems[j]; versionOf(*sys) == "" {
+				sys.Settings = described[s.Name+"/"+sys.ID].Settings
+			}
+		}
+	}
+	return scenarios
+}
+
+// systemsOf are the systems of a run by "SCENARIO/SYSTEM".
+func systemsOf(run resultfile.Run) map[string]resultfile.System {
+	all := map[string]resultfile.System{}
 	for _, s := range run.Scenarios {
 		for _, sys := range s.Systems {
-			all[s.Name+"/"+sys.ID] = true
+			all[s.Name+"/"+sys.ID] = sys
 		}
 	}
 	return all
