@@ -148,6 +148,9 @@ func (a Attempt) Check() error {
 	if a.Outcome == Valid && (a.Messages == 0 || a.Seconds == 0) {
 		return fmt.Errorf("outcome %q with %d messages in %v seconds", a.Outcome, a.Messages, a.Seconds)
 	}
+	if a.Seconds > 0 && math.IsInf(a.MessagesPerSecond(), 1) {
+		return fmt.Errorf("%d messages in %v seconds: that is no rate", a.Messages, a.Seconds)
+	}
 	return nil
 }
 

@@ -102,6 +102,29 @@ func TestOneWriterAtATime(t *testing.T) {
 	}
 }
 
+// What another writer still changes is not read: it would be written back over
+// what that one puts later.
+func TestOpenReadsUnderTheLock(t *testing.T) {
+	w := create(t)
+	if err := os.WriteFile(w.Path("run.json"), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(w.Dir()); err == nil || !strings.Contains(err.Error(), "another testbed") {
+		t.Errorf("error %v", err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the first has let go of it
+		if _, err := Open(w.Dir()); err == nil || !strings.Contains(err.Error(), "run.json: line 1") {
+			t.Errorf("a damaged run.json: %v", err)
+		}
+	}
+	if _, err := Open(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "holds no run") {
+		t.Errorf("no folder: %v", err)
+	}
+}
+
 // An attempt in which the testbed dies stays listed, and the next try of the
 // same repetition stands beside it.
 func TestResumeKeepsEveryAttempt(t *testing.T) {
@@ -275,6 +298,14 @@ func TestValidNeedsPoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Read(w.Dir()); err == nil || !strings.Contains(err.Error(), "has no points") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestRateMustBeANumber(t *testing.T) {
+	a := testAttempt()
+	a.ID, a.Seconds = "a", 1e-320
+	if err := a.Check(); err == nil || !strings.Contains(err.Error(), "that is no rate") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -56,13 +56,22 @@ func Create(dir string, run Run) (*Writer, error) {
 	return w, nil
 }
 
-// Open opens the folder of a run to go on with it.
+// Open opens the folder of a run to go on with it. It is read under the lock: what
+// another writer has put meanwhile would else be written over.
 func Open(dir string) (*Writer, error) {
-	r, err := Read(dir)
+	w, err := newWriter(dir, Run{})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s holds no run: %w", dir, err)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return newWriter(dir, r.Run)
+	r, err := Read(dir)
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	w.run = r.Run
+	return w, nil
 }
 
 func newWriter(dir string, run Run) (*Writer, error) {
