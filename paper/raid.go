@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"kafkalab/plots"
 	"kafkalab/results/resultfile"
@@ -50,7 +51,7 @@ func (r *Report) arrays(runs []*resultfile.Result) []Array {
 			continue
 		}
 		c := plots.Compare(plain, raid)
-		a := Array{RAID: r.part(raid), Plain: r.part(plain), Caveats: c.Caveats}
+		a := Array{RAID: r.part(raid), Plain: r.part(plain), Caveats: slices.DeleteFunc(c.Caveats, func(caveat string) bool { return strings.HasPrefix(caveat, plots.RAIDCaveat) })}
 		for _, y := range c.Systems {
 			if y.First.N > 0 && y.Second.N > 0 && fastAsItGoes(raid.Run, y.Scenario) {
 				a.Rows = append(a.Rows, ArrayRow{Scenario: y.Scenario, System: y.Label, Plain: rateText(y.First), RAID: rateText(y.Second), Ratio: plots.Times(y.Ratio), Verdict: y.Verdict})

@@ -104,6 +104,17 @@ func compared(a, b *resultfile.Result, s resultfile.Scenario, y resultfile.Syste
 	return c
 }
 
+// RAIDCaveat begins the caveat that only one of the runs had its data on the RAID 10
+// that is made for one.
+const RAIDCaveat = "RAID 10 for the broker's data"
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
 // caveats lists in what else than the systems two runs differ.
 func caveats(a, b resultfile.Run) []string {
 	out := []string{}
@@ -129,6 +140,12 @@ func caveats(a, b resultfile.Run) []string {
 	}
 	if (a.Testbed.HeldMemoryBytes > 0) != (b.Testbed.HeldMemoryBytes > 0) {
 		out = append(out, "the broker host's free memory was held for one of the runs only")
+	}
+	differ(RAIDCaveat, yesNo(a.Testbed.RAID10), yesNo(b.Testbed.RAID10))
+	if !a.Testbed.Emulated || !b.Testbed.Emulated { // else the client host is the broker's
+		for _, name := range []string{"processor", "cores", "memory", "kernel"} {
+			differ("client host's "+name, a.Testbed.ClientHost.Fact(name), b.Testbed.ClientHost.Fact(name))
+		}
 	}
 	if x, y := a.Testbed.LinkGoodputMbps, b.Testbed.LinkGoodputMbps; math.Abs(x-y) > 0.02*max(x, y) {
 		differ("link's goodput, Mbit/s", number(x), number(y))
@@ -242,7 +259,7 @@ func (c Comparison) write(w io.Writer, as format) error {
 				return err
 			}
 		}
-		if _, err := fmt.Fprintf(w, "- %s\n", caveat); err != nil {
+		if _, err := fmt.Fprintf(w, "- %s\n", as.words(caveat)); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package plots
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -224,6 +225,30 @@ func TestComparisonNamesOtherAmounts(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in:\n%s", want, got)
 		}
+	}
+}
+
+// What a foreign run says of itself stays text in the caveats too, and that its data
+// lay elsewhere, or its client was another machine, is one.
+func TestCaveatsAreTextAndName(t *testing.T) {
+	a := read(t, world{repeat: 1, only: []string{"loss-budget"}}.make(t))
+	b := read(t, world{repeat: 1, only: []string{"loss-budget"}}.make(t))
+	b.Run.Testbed.RAID10, b.Run.Testbed.Emulated = true, false
+	b.Run.Testbed.ClientHost.Facts = []resultfile.Fact{{Name: "processor", Value: "another one"}}
+	b.Run.Scenarios = slices.Clone(b.Run.Scenarios)
+	b.Run.Scenarios[0].Systems = slices.Clone(b.Run.Scenarios[0].Systems)
+	b.Run.Scenarios[0].Systems[0].Options = map[string]string{"x": "\x1b[2J\n[y](javascript:1)"}
+	var text, markdown bytes.Buffer
+	if err := errors.Join(Compare(a, b).Text(&text), Compare(a, b).Markdown(&markdown)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"- " + RAIDCaveat + ": no in the first, yes in the second\n", "client host's processor: ", "x = ?[2J [y](javascript:1)"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%q", want, &text)
+		}
+	}
+	if !strings.Contains(markdown.String(), `\[y\](javascript:1)`) || strings.Contains(text.String()+markdown.String(), "\x1b") {
+		t.Errorf("%q", &markdown)
 	}
 }
 
