@@ -61,7 +61,8 @@ func logBounds(min, max float64) (float64, float64) {
 	if hi == lo {
 		hi *= 2
 	}
-	return lo, hi
+	// At the ends of what numbers there are.
+	return math.Max(lo, math.SmallestNonzeroFloat64), math.Min(hi, math.MaxFloat64)
 }
 
 // logTicks are labelled ticks at powers of ten, and at 2 and 5 times them
@@ -69,7 +70,8 @@ func logBounds(min, max float64) (float64, float64) {
 func logTicks(min, max float64) []plot.Tick {
 	var ticks []plot.Tick
 	few := max/min < 1e3
-	for power := math.Pow(10, math.Floor(math.Log10(min))); power <= max*(1+1e-9); power *= 10 {
+	// Neither 0 nor what lies behind the largest number grows any more.
+	for power := math.Pow(10, math.Floor(math.Log10(min))); power > 0 && power <= max*(1+1e-9) && !math.IsInf(power, 1); power *= 10 {
 		for m := 1.0; m <= 9; m++ {
 			v := power * m
 			if v < min*(1-1e-9) || v > max*(1+1e-9) {

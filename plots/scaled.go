@@ -103,8 +103,9 @@ func placesAxis(xs []float64, log bool) axis {
 		a := logAxis(xs)
 		lo, hi := rangeOf(xs)
 		if lo > 0 && hi > lo {
-			room := math.Pow(hi/lo, 0.04)
-			a.min, a.max = lo/room, hi*room
+			if room := math.Pow(hi/lo, 0.04); !math.IsInf(hi*room, 1) {
+				a.min, a.max = lo/room, hi*room
+			}
 		}
 		var kept []tick
 		for _, t := range a.ticks {

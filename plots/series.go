@@ -114,10 +114,11 @@ func (c curve) rate(from, to float64) float64 {
 		}
 	}
 	seconds := c.at(to) - c.at(from)
-	if !(seconds > 0) {
+	rate := (to - from) / seconds
+	if !(seconds > 0) || math.IsInf(rate, 1) {
 		return math.NaN()
 	}
-	return (to - from) / seconds
+	return rate
 }
 
 // band is the rate over one window of data: over the repetitions the median,

@@ -93,10 +93,20 @@ func ratioInterval(a, b []float64) (low, high *float64) {
 // intervalNeeds is the fewest measurements that give an interval of a median.
 const intervalNeeds = 6
 
+// mostExact is the most pairs of which the orders are counted, which takes the
+// square of their number in time.
+const mostExact = 10_000
+
 // chanceBelow is the critical value of the U statistic: the greatest u that it
 // does not exceed with a probability of more than p, if both series are alike.
 // So many of the pairs' ratios lie outside of the interval at one end.
 func chanceBelow(n, m int, p float64) int {
+	if n*m > mostExact {
+		// Of so many, u is spread as a normal distribution to far less than a step.
+		deviation := math.Sqrt(float64(n) * float64(m) * float64(n+m+1) / 12)
+		quantile := math.Sqrt2 * math.Erfinv(1-2*p)
+		return max(int(math.Floor(float64(n)*float64(m)/2-quantile*deviation-0.5)), 0)
+	}
 	// ways[i][u]: so many orders of i of the first series and j of the second
 	// have u pairs in which the first is the greater, for j from 0 to m.
 	ways := make([][]float64, n+1)

@@ -4,6 +4,9 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
+
+	"kafkalab/results/resultfile"
 )
 
 func TestSummarise(t *testing.T) {
@@ -57,6 +60,19 @@ func TestCriticalValues(t *testing.T) {
 		if got := chanceBelow(c.n, c.m, 0.025); got != c.want {
 			t.Errorf("%d and %d: %d, want %d", c.n, c.m, got, c.want)
 		}
+	}
+}
+
+// Runs may have up to 1,000 repetitions, whose orders nobody could count.
+func TestCriticalValuesOfManyRepetitions(t *testing.T) {
+	// 1000*1000/2 - 1.95996*sqrt(1000*1000*2001/12) - 1/2
+	if got := chanceBelow(1000, 1000, 0.025); got != 474_690 {
+		t.Errorf("1,000 and 1,000: %d", got)
+	}
+	// From the last that are counted to the first that are not there is no leap.
+	counted, next := chanceBelow(100, 100, 0.025), chanceBelow(101, 100, 0.025)
+	if step := next - counted; step < 40 || step > 48 {
+		t.Errorf("100 and 100: %d; one more: %d", counted, next)
 	}
 }
 
@@ -137,6 +153,42 @@ func TestAxes(t *testing.T) {
 	}
 	if labelled != 9 {
 		t.Errorf("2,000 to 1,000,000 has %d labels", labelled)
+	}
+}
+
+// A foreign run may hold any number there is: its axes end all the same.
+func TestAxesOfAnyNumbers(t *testing.T) {
+	for _, c := range [][2]float64{
+		{math.SmallestNonzeroFloat64, 1}, {math.SmallestNonzeroFloat64, math.MaxFloat64}, {1, math.MaxFloat64}, {1, math.Inf(1)}, {math.MaxFloat64, math.Inf(1)},
+	} {
+		ended := make(chan int, 1)
+		go func() {
+			lo, hi := logBounds(c[0], c[1])
+			ended <- len(logTicks(lo, hi))
+		}()
+		select {
+		case n := <-ended:
+			if n > 6000 {
+				t.Errorf("%v to %v: %d ticks", c[0], c[1], n)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%v to %v: no end of ticks", c[0], c[1])
+		}
+		if lo, hi := logBounds(c[0], c[1]); !(lo > 0) || math.IsInf(hi, 0) {
+			t.Errorf("%v to %v: bounds %v and %v", c[0], c[1], lo, hi)
+		}
+	}
+	for _, values := range [][]float64{{math.SmallestNonzeroFloat64, 1, math.MaxFloat64}, {1, math.MaxFloat64}} {
+		for _, a := range []axis{logAxis(values), placesAxis(values, true), placesAxis(values, false), linearAxis(values)} {
+			for _, v := range values {
+				if at := a.norm(v); !(at >= 0 && at <= 1) {
+					t.Errorf("%v of %v stands at %v", v, values, at)
+				}
+			}
+		}
+	}
+	if r := newCurve([]resultfile.Point{{}, {Seconds: 1e-320, Messages: 5, Arrived: 5}}, resultfile.Produce).rate(0, 5); !math.IsNaN(r) {
+		t.Errorf("a rate of %v", r)
 	}
 }
 
