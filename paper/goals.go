@@ -416,13 +416,23 @@ func goalsTable(goals []JudgedGoal, runs bool) plots.NamedTable {
 // GoalsPart is the report's own table of goals.
 func (r *Report) GoalsPart() plots.NamedTable { return goalsTable(r.Goals, true) }
 
+// goalLink leads from a cell of that table to the run that its number is from. What
+// was not measured, and the goals themselves, are no numbers of a run.
+func (r *Report) goalLink(t *plots.Table, row, column int) string {
+	goal, head := r.Goals[row], t.Head[column]
+	if !goal.Measured() || head != runColumn && (t.IsLeft(column) || head == goalColumn) {
+		return ""
+	}
+	return r.Of(goal.Finding).Link
+}
+
 // goals writes the table of goals, if a run has numbers of any.
 func (m *page) goals() error {
 	if len(m.report.Goals) == 0 {
 		return nil
 	}
 	t := m.report.GoalsPart()
-	return m.table("## "+t.Title, t.Table, t.Note)
+	return m.linkedTable("## "+t.Title, t.Table, t.Note, func(row, column int) string { return m.report.goalLink(t.Table, row, column) })
 }
 
 // GoalCounts says how many of the report's goals have each verdict.

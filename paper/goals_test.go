@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -250,6 +251,10 @@ func TestGoalsInTheReport(t *testing.T) {
 			if !strings.Contains(string(page), want) || !strings.Contains(string(markdown), want) {
 				t.Errorf("of %d runs, in the page %v, in Markdown %v: %q", len(dirs), strings.Contains(string(page), want), strings.Contains(string(markdown), want), want)
 			}
+		}
+		// The number leads to its run, and the goal that it is held to does not.
+		if want := fmt.Sprintf("| [0.70](%s) |", report.Of(goalNamed(t, report.Goals, "produce, batch 50, unshaped").Finding).Link); !strings.Contains(string(markdown), want) || strings.Contains(string(markdown), "[≥ 0.65]") {
+			t.Errorf("of %d runs: no %q, or a link at the goal", len(dirs), want)
 		}
 	}
 }

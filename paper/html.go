@@ -115,19 +115,15 @@ func wordsTable(t *plots.Table) []laidOut {
 }
 
 // GoalsLaidOut lays out the table of goals: what was measured leads to the run that
-// it is from. What was not, and the goals themselves, are no numbers of a run.
+// it is from.
 func (r *Report) GoalsLaidOut() []laidOut {
 	t := r.GoalsPart().Table
 	out := layOut(t, func([]string, int) string { return "" })
 	out.Class = "words"
 	for i, row := range out.Rows {
-		goal := r.Goals[i]
 		for column := range row {
 			c := &row[column]
-			head := t.Head[column]
-			if goal.Measured() && (head == runColumn || !c.Left && head != goalColumn) {
-				c.Link = r.Of(goal.Finding).Link
-			}
+			c.Link = r.goalLink(t, i, column)
 			c.Left = c.Left || c.Link == ""
 		}
 	}

@@ -240,8 +240,12 @@ func (m *page) figure(p RunPart, f plots.Drawing, label string) {
 }
 
 func (m *page) table(heading string, t *plots.Table, below string) error {
+	return m.linkedTable(heading, t, below, func(int, int) string { return "" })
+}
+
+func (m *page) linkedTable(heading string, t *plots.Table, below string, link func(row, column int) string) error {
 	m.line("%s\n", heading)
-	if err := t.Markdown(&m.b); err != nil {
+	if err := t.MarkdownLinked(&m.b, link); err != nil {
 		return err
 	}
 	m.line("")

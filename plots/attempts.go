@@ -77,10 +77,11 @@ func clientMicros(a resultfile.Attempt) (float64, bool) {
 	return a.ClientCPUSeconds * 1e6 / float64(a.Messages), a.ClientCPUSeconds > 0
 }
 
-// storeBytes is the disk space that the store grew by, per message.
+// storeBytes is the disk space that the store grew by, per message. What was removed
+// meanwhile was there before.
 func storeBytes(a resultfile.Attempt) (float64, bool) {
-	grown := a.StoreBytesAfter - a.StoreBytesBefore
-	return float64(grown) / float64(a.Messages), grown > 0
+	grown := float64(a.StoreBytesAfter-a.StoreBytesBefore) + a.Measures["store_removed_bytes"]
+	return grown / float64(a.Messages), grown > 0
 }
 
 func residentBytes(a resultfile.Attempt) (float64, bool) {

@@ -42,7 +42,7 @@ const legendOfTables = "Of the limit: the share of the physical limit; – for t
 	"Client's view: messages that the client handed over (or received) a second, until its last call returned. " +
 	"CPU: processor time of the processes, user and system. " +
 	"Format: a message of the test in the system's own format, with its header. " +
-	"Store: how much more disk space the system's files took after the attempt than before. " +
+	"Store: how much more disk space the system's files took after the attempt than before; of one that produces, without taking off what was removed meanwhile, which was there before. " +
 	"Disk writes: what the broker's processes gave to the disk while they were measured; the kernel may write the rest later. " +
 	"(extra): an addition to the paper's figure. –: not known, or not measured; of a store, that it did not grow."
 

@@ -104,14 +104,24 @@ func (t *Table) Text(w io.Writer) error {
 
 // Markdown writes the table for a page.
 func (t *Table) Markdown(w io.Writer) error {
+	return t.MarkdownLinked(w, func(int, int) string { return "" })
+}
+
+// MarkdownLinked writes the table for a page, with a link at each cell for which
+// link has one. Rows and columns count from 0, and the head is no row.
+func (t *Table) MarkdownLinked(w io.Writer, link func(row, column int) string) error {
 	b := bufio.NewWriter(w)
-	line := func(cells []string) {
-		for _, cell := range cells {
-			fmt.Fprintf(b, "| %s ", escape(cell))
+	line := func(cells []string, link func(column int) string) {
+		for i, cell := range cells {
+			if to := link(i); to != "" {
+				fmt.Fprintf(b, "| [%s](%s) ", escape(cell), to)
+			} else {
+				fmt.Fprintf(b, "| %s ", escape(cell))
+			}
 		}
 		fmt.Fprintln(b, "|")
 	}
-	line(t.Head)
+	line(t.Head, func(int) string { return "" })
 	for i := range t.Head {
 		if t.IsLeft(i) {
 			fmt.Fprint(b, "|---")
@@ -120,8 +130,8 @@ func (t *Table) Markdown(w io.Writer) error {
 		}
 	}
 	fmt.Fprintln(b, "|")
-	for _, row := range t.Rows {
-		line(row)
+	for i, row := range t.Rows {
+		line(row, func(column int) string { return link(i, column) })
 	}
 	return b.Flush()
 }

@@ -79,10 +79,10 @@ type attempt struct {
 	talk     *conversation
 	sampling []*sampling
 	givingUp string
-	// The counters of the server's processes and the parts of its store when
+	// The counters of the server's processes and the files of its store when
 	// measuring began, and whether those after it have been read.
 	before      host.Usage
-	partsBefore map[string]int64
+	filesBefore map[string]int64
 	measured    bool
 	// sampledFrom is when the seconds of the samples were 0, by the clock of the
 	// client host, as Unix nanoseconds; 0: nothing was sampled.
@@ -171,7 +171,7 @@ func (a *attempt) beforeMeasuring(ctx context.Context) error {
 	if a.trial.attempt.StoreBytesBefore, err = a.Broker.AllocatedBytes(ctx, a.server.StoreDir()); err != nil {
 		return fmt.Errorf("size of the store: %w", err)
 	}
-	if a.partsBefore, err = a.storeParts(ctx); err != nil {
+	if a.filesBefore, err = a.storedFiles(ctx); err != nil {
 		return err
 	}
 	if err := a.startSampling(ctx); err != nil {
@@ -204,11 +204,13 @@ func (a *attempt) afterMeasuring(ctx context.Context) error {
 	if at.StoreBytesAfter, err = a.Broker.AllocatedBytes(ctx, a.server.StoreDir()); err != nil {
 		return fmt.Errorf("size of the store: %w", err)
 	}
-	parts, err := a.storeParts(ctx)
+	files, err := a.storedFiles(ctx)
 	if err != nil {
 		return err
 	}
-	a.measureStore(parts)
+	if err := a.measureStore(files); err != nil {
+		return err
+	}
 	if !readsBefore(a.spec.Work) {
 		a.readContract(ctx)
 	}

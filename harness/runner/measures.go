@@ -19,32 +19,23 @@ func (t *trial) measure(name string, value float64) {
 	t.attempt.Measures[name] = value
 }
 
-// storeParts is the space that the parts of the server's store take on disk, by
-// name; nil if the server does not say what its files are for.
-func (a *attempt) storeParts(ctx context.Context) (map[string]int64, error) {
-	splitter, ok := a.server.(driver.StoreSplitter)
-	if !ok {
-		return nil, nil
-	}
+// storedFiles is the space that each file of the server's store takes on disk, by its
+// path below the store.
+func (a *attempt) storedFiles(ctx context.Context) (map[string]int64, error) {
 	// A file that vanishes meanwhile is not counted.
 	listed, err := a.Broker.Run(ctx, "/bin/sh", "-c", `find "$1" -type f -printf '%b %P\0' 2>/dev/null || :`, "find", a.server.StoreDir())
 	if err != nil {
 		return nil, fmt.Errorf("files of the store: %w", err)
 	}
-	return splitStore(string(listed), splitter.StoreParts())
+	return parseFiles(string(listed))
 }
 
 // blockBytes is the unit in which find tells what a file takes.
 const blockBytes = 512
 
-// splitStore adds up files, each told as "<blocks> <path>" with a zero byte
-// behind it, by the part of the store that they belong to. A file belongs to the
-// first part with a pattern that matches it.
-func splitStore(listed string, parts []driver.StorePart) (map[string]int64, error) {
-	sum := map[string]int64{}
-	for _, p := range parts {
-		sum[p.Name] = 0
-	}
+// parseFiles reads files, each told as "<blocks> <path>" with a zero byte behind it.
+func parseFiles(listed string) (map[string]int64, error) {
+	files := map[string]int64{}
 	for file := range strings.SplitSeq(listed, "\x00") {
 		if file == "" {
 			continue
@@ -54,12 +45,43 @@ func splitStore(listed string, parts []driver.StorePart) (map[string]int64, erro
 		if err != nil {
 			return nil, fmt.Errorf("files of the store: %q: a number of blocks and a path are wanted", file)
 		}
+		files[name] = n * blockBytes
+	}
+	return files, nil
+}
+
+// growth is by how much each file has grown. One that has become smaller, or is
+// gone, has lost what was there before: kept apart, that is removed, else it has
+// grown by less than nothing.
+func growth(before, after map[string]int64, apart bool) (grown map[string]int64, removed int64) {
+	grown = map[string]int64{}
+	for name, bytes := range after {
+		grown[name] = bytes
+	}
+	for name, bytes := range before {
+		grown[name] -= bytes
+		if apart && grown[name] < 0 {
+			removed -= grown[name]
+			delete(grown, name)
+		}
+	}
+	return grown, removed
+}
+
+// splitStore adds up files by the part of the store that they belong to: the first
+// one with a pattern that matches.
+func splitStore(files map[string]int64, parts []driver.StorePart) (map[string]int64, error) {
+	sum := map[string]int64{}
+	for _, p := range parts {
+		sum[p.Name] = 0
+	}
+	for name, bytes := range files {
 		part, err := partOf(name, parts)
 		if err != nil {
 			return nil, err
 		}
 		if part != "" {
-			sum[part] += n * blockBytes
+			sum[part] += bytes
 		}
 	}
 	return sum, nil
@@ -81,18 +103,30 @@ func partOf(file string, parts []driver.StorePart) (string, error) {
 }
 
 // measureStore keeps by how much each part of the store has grown, and what has
-// grown besides as "other".
-func (a *attempt) measureStore(after map[string]int64) {
-	if after == nil || a.partsBefore == nil {
-		return
+// grown besides as "other", if the server says what its files are for. Of an attempt
+// that produces it keeps apart what was removed meanwhile: a broker may do that with
+// what it had for the warm-up, long after, and would seem to need less for what is
+// measured.
+func (a *attempt) measureStore(after map[string]int64) error {
+	grown, removed := growth(a.filesBefore, after, a.spec.Work == resultfile.Produce)
+	if removed > 0 {
+		a.trial.measure("store_removed_bytes", float64(removed))
 	}
-	other := a.trial.attempt.StoreBytesAfter - a.trial.attempt.StoreBytesBefore
-	for name, bytes := range after {
-		grown := bytes - a.partsBefore[name]
-		other -= grown
-		a.trial.measure("store_"+name+"_bytes", float64(grown))
+	splitter, ok := a.server.(driver.StoreSplitter)
+	if !ok {
+		return nil
+	}
+	parts, err := splitStore(grown, splitter.StoreParts())
+	if err != nil {
+		return err
+	}
+	other := a.trial.attempt.StoreBytesAfter - a.trial.attempt.StoreBytesBefore + removed
+	for name, bytes := range parts {
+		other -= bytes
+		a.trial.measure("store_"+name+"_bytes", float64(bytes))
 	}
 	a.trial.measure("store_other_bytes", float64(other))
+	return nil
 }
 
 // measureSamples keeps what only the samples of the broker's host can tell.

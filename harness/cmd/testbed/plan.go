@@ -58,7 +58,7 @@ func tellPlan(plan runner.Plan, std stdio) error {
 	if plan.Before != nil {
 		what = "What is not valid yet"
 	}
-	fmt.Fprintf(std.Err, "%s takes at most about %s on a quiet machine, and the look at the hosts before it half a minute.\n", what, minutes(estimate))
+	fmt.Fprintf(std.Err, "%s takes at most about %s on a quiet machine, and the look at the hosts before it half a minute, or up to four on a virtual machine whose free memory is held.\n", what, minutes(estimate))
 	return nil
 }
 
