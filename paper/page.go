@@ -191,7 +191,7 @@ func (m *page) run(p RunPart) error {
 	m.line("## Run %s%s\n", plots.Escape(p.Run.Name), label)
 	m.line("%s. All numbers of this part come from [its result folder](%s). %s\n\n%s\n", plots.Escape(p.Line), p.Link, plots.Escape(p.State()), plots.Escape(p.Hosts))
 	if len(p.Faults) > 0 {
-		m.line("Files that could not be read; their attempts do not count:\n")
+		m.line("Files that could not be read; an attempt without its points does not count, others do without what the file says:\n")
 		for _, fault := range p.Faults {
 			m.line("- %s", plots.Escape(fault))
 		}
