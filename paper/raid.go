@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"kafkalab/plots"
 	"kafkalab/results/resultfile"
@@ -50,8 +49,10 @@ func (r *Report) arrays(runs []*resultfile.Result) []Array {
 		if plain == nil {
 			continue
 		}
-		c := plots.Compare(plain, raid)
-		a := Array{RAID: r.part(raid), Plain: r.part(plain), Caveats: slices.DeleteFunc(c.Caveats, func(caveat string) bool { return strings.HasPrefix(caveat, plots.RAIDCaveat) })}
+		alike := *plain
+		alike.Run.Testbed.RAID10 = true // what is compared is no caveat
+		c := plots.Compare(&alike, raid)
+		a := Array{RAID: r.part(raid), Plain: r.part(plain), Caveats: c.Caveats}
 		for _, y := range c.Systems {
 			if y.First.N > 0 && y.Second.N > 0 && fastAsItGoes(raid.Run, y.Scenario) {
 				a.Rows = append(a.Rows, ArrayRow{Scenario: y.Scenario, System: y.Label, Plain: rateText(y.First), RAID: rateText(y.Second), Ratio: plots.Times(y.Ratio), Verdict: y.Verdict})

@@ -304,18 +304,14 @@ func versionsLine(s resultfile.Scenario, v view) string {
 	return "Versions: " + strings.Join(parts, "; ") + "."
 }
 
-// thenCommit stands between the commits of a run that was gone on with by another
-// build.
-const thenCommit = ", then "
-
 // shortCommit cuts each commit of a run to the length that people read, and keeps
 // the mark of a tree with changes.
 func shortCommit(c string) string {
-	all := strings.Split(c, thenCommit)
+	all := strings.Split(c, resultfile.ThenCommit)
 	for i := range all {
 		all[i] = shortOne(all[i])
 	}
-	return strings.Join(all, thenCommit)
+	return strings.Join(all, resultfile.ThenCommit)
 }
 
 func shortOne(c string) string {

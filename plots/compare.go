@@ -104,10 +104,6 @@ func compared(a, b *resultfile.Result, s resultfile.Scenario, y resultfile.Syste
 	return c
 }
 
-// RAIDCaveat begins the caveat that only one of the runs had its data on the RAID 10
-// that is made for one.
-const RAIDCaveat = "RAID 10 for the broker's data"
-
 func yesNo(b bool) string {
 	if b {
 		return "yes"
@@ -141,7 +137,7 @@ func caveats(a, b resultfile.Run) []string {
 	if (a.Testbed.HeldMemoryBytes > 0) != (b.Testbed.HeldMemoryBytes > 0) {
 		out = append(out, "the broker host's free memory was held for one of the runs only")
 	}
-	differ(RAIDCaveat, yesNo(a.Testbed.RAID10), yesNo(b.Testbed.RAID10))
+	differ("RAID 10 for the broker's data", yesNo(a.Testbed.RAID10), yesNo(b.Testbed.RAID10))
 	if !a.Testbed.Emulated || !b.Testbed.Emulated { // else the client host is the broker's
 		for _, name := range []string{"processor", "cores", "memory", "kernel"} {
 			differ("client host's "+name, a.Testbed.ClientHost.Fact(name), b.Testbed.ClientHost.Fact(name))

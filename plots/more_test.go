@@ -242,7 +242,7 @@ func TestCaveatsAreTextAndName(t *testing.T) {
 	if err := errors.Join(Compare(a, b).Text(&text), Compare(a, b).Markdown(&markdown)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"- " + RAIDCaveat + ": no in the first, yes in the second\n", "client host's processor: ", "x = ?[2J [y](javascript:1)"} {
+	for _, want := range []string{"- RAID 10 for the broker's data: no in the first, yes in the second\n", "client host's processor: ", "x = ?[2J [y](javascript:1)"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%q", want, &text)
 		}

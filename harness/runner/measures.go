@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"strconv"
 	"strings"
@@ -54,10 +55,7 @@ func parseFiles(listed string) (map[string]int64, error) {
 // gone, has lost what was there before: kept apart, that is removed, else it has
 // grown by less than nothing.
 func growth(before, after map[string]int64, apart bool) (grown map[string]int64, removed int64) {
-	grown = map[string]int64{}
-	for name, bytes := range after {
-		grown[name] = bytes
-	}
+	grown = maps.Clone(after)
 	for name, bytes := range before {
 		grown[name] -= bytes
 		if apart && grown[name] < 0 {

@@ -24,6 +24,10 @@ import (
 // had produce and consume alone, is read too.
 const SchemaVersion = 2
 
+// ThenCommit stands between the commits of a run that was gone on with by another
+// build, in the order in which they measured.
+const ThenCommit = ", then "
+
 // Run is a call of the testbed: some scenarios, some systems, some
 // repetitions.
 type Run struct {
@@ -33,7 +37,7 @@ type Run struct {
 	Ended   time.Time `json:"ended,omitzero"`
 	// Interrupted says that the user ended it before every attempt was made.
 	Interrupted bool   `json:"interrupted,omitempty"`
-	Commit      string `json:"commit"` // of the project, with "+changes" if the tree was not clean
+	Commit      string `json:"commit"` // of the project, with "+changes" if the tree was not clean; of each build, with ThenCommit between
 	Command     string `json:"command"`
 	// AskedScenarios and AskedSystems are the names that the user gave; of
 	// systems none means all. Scenarios is what they came to.

@@ -110,7 +110,7 @@ func reopen(dir string, now resultfile.Run, sel scenario.Selection) (*resultfile
 	}
 	if !strings.HasSuffix(was.Commit, now.Commit) {
 		// Both stand there, so that nobody takes the figures for those of one.
-		was.Commit += ", then " + now.Commit
+		was.Commit += resultfile.ThenCommit + now.Commit
 	}
 	if err := w.Update(was); err != nil {
 		return nil, errors.Join(err, w.Close())
