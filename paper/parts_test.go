@@ -89,6 +89,29 @@ func TestArrays(t *testing.T) {
 	}
 }
 
+// A run on another machine is not set beside one on the RAID 10 while there is
+// one on its own, however much it says.
+func TestArrayOfOneMachine(t *testing.T) {
+	run := func(processor string, repeat int) resultfile.Run {
+		h := resultfile.Host{Facts: []resultfile.Fact{{Name: "processor", Value: processor}, {Name: "cores", Value: "2"}}}
+		return resultfile.Run{Repeat: repeat, Testbed: resultfile.Testbed{ClientHost: h, BrokerHost: h}}
+	}
+	raid := run("A", 3)
+	for _, c := range []struct {
+		first, second resultfile.Run
+		want          bool
+	}{
+		{run("A", 1), run("B", 6), true},
+		{run("B", 6), run("A", 1), false},
+		{run("A", 6), run("A", 3), true},
+		{run("B", 3), run("C", 6), false},
+	} {
+		if got := nearer(raid, c.first, c.second); got != c.want {
+			t.Errorf("%s x %d rather than %s x %d: %v", c.first.Testbed.BrokerHost.Fact("processor"), c.first.Repeat, c.second.Testbed.BrokerHost.Fact("processor"), c.second.Repeat, got)
+		}
+	}
+}
+
 // A rival that was measured in both views stands once for each scenario, from
 // the run that says most.
 func TestViews(t *testing.T) {

@@ -29,8 +29,10 @@ type ArrayRow struct {
 const arrayNote = "RAID 10 over the plain disk: a ratio below 1 is what the array costs. It is six files of one disk in btrfs, so it writes everything twice to that disk and keeps a checksum of each block; six disks would share that work. " +
 	"The ratios have the 95 % interval where both runs have six repetitions and more, else the lowest and the highest that any two repetitions give."
 
-// arrays pairs each run on the RAID 10 with the run on the plain disk that says
-// most of the same scenarios at the same size.
+// arrays pairs each run on the RAID 10 with a run on the plain disk of the same
+// scenarios at the same size: one on hosts like its own if there is one, since
+// another processor would count as the disk's doing, and of those the one that
+// says most.
 func (r *Report) arrays(runs []*resultfile.Result) []Array {
 	var out []Array
 	for _, raid := range runs {
@@ -42,7 +44,7 @@ func (r *Report) arrays(runs []*resultfile.Result) []Array {
 			if other.Run.Testbed.RAID10 || other.Run.Testbed.Kind != raid.Run.Testbed.Kind || other.Run.Messages != raid.Run.Messages || !shareScenario(raid.Run, other.Run) {
 				continue
 			}
-			if plain == nil || saysMore(other.Run, plain.Run) {
+			if plain == nil || nearer(raid.Run, other.Run, plain.Run) {
 				plain = other
 			}
 		}
@@ -77,6 +79,25 @@ func shareScenario(a, b resultfile.Run) bool {
 	return slices.ContainsFunc(a.Scenarios, func(s resultfile.Scenario) bool {
 		return slices.ContainsFunc(b.Scenarios, func(t resultfile.Scenario) bool { return s.Name == t.Name })
 	})
+}
+
+// nearer says whether the first of two runs on the plain disk is the one to set
+// beside a run on the RAID 10, rather than the second.
+func nearer(raid, a, b resultfile.Run) bool {
+	if x, y := hostsAlike(raid, a), hostsAlike(raid, b); x != y {
+		return x
+	}
+	return saysMore(a, b)
+}
+
+// hostsAlike says whether two runs were made on machines that look the same.
+func hostsAlike(a, b resultfile.Run) bool {
+	for _, name := range []string{"processor", "cores", "memory", "kernel"} {
+		if a.Testbed.BrokerHost.Fact(name) != b.Testbed.BrokerHost.Fact(name) || a.Testbed.ClientHost.Fact(name) != b.Testbed.ClientHost.Fact(name) {
+			return false
+		}
+	}
+	return true
 }
 
 // saysMore says whether the first of two runs has more repetitions, or is the

@@ -157,6 +157,9 @@ func whyNone(claims []paper.Judged) string {
 			why := ""
 			switch {
 			case k.Verdict != paper.NotMeasured:
+				if k.Beside {
+					why = "what it measured only stands beside a verdict"
+				}
 			case len(k.Passed) > 0:
 				why = k.Passed[len(k.Passed)-1].Why
 			case len(k.Findings) > 0:

@@ -79,6 +79,10 @@ func TestWhyNone(t *testing.T) {
 	if got, want := whyNone(claims), "it is too small (C1, C3); there was no link (C2)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	claims[1].Checks[1] = paper.JudgedCheck{Check: paper.Check{Beside: true}, Verdict: paper.Holds}
+	if got, want := whyNone(claims[1:2]), "there was no link (C2); what it measured only stands beside a verdict (C2)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	if got := whyNone(claims[:0]); !strings.Contains(got, "no claim asks") {
 		t.Errorf("%q", got)
 	}
