@@ -3,6 +3,7 @@ package env
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"kafkalab/harness/host"
 )
@@ -28,7 +29,11 @@ func (c checker) limits(ctx context.Context, h host.Host) {
 		return
 	}
 	if l.MemoryBytes == 0 {
-		c.report(h.Name(), check, Note, fmt.Sprintf("each broker has cores %s, and all memory: %s", l.Cores, l.Note), "run as root on the broker host")
+		mend := "run as root on the broker host"
+		if !strings.Contains(l.Note, host.NeedsRoot) {
+			mend = "see that the memory controller of control groups is mounted below /sys/fs/cgroup where ssh arrives; a container may hide it"
+		}
+		c.report(h.Name(), check, Note, fmt.Sprintf("each broker has cores %s, and all memory: %s", l.Cores, l.Note), mend)
 		return
 	}
 	c.report(h.Name(), check, OK, fmt.Sprintf("each broker has cores %s and %s of memory (%s)", l.Cores, host.FormatSize(l.MemoryBytes), l.Note), "")

@@ -118,8 +118,8 @@ func (c *Confined) Limits() resultfile.Limits {
 	switch {
 	case c.group != "":
 		parts = append(parts, fmt.Sprintf("memory by a control group of version %d, in which the page cache counts; no swap", c.version))
-	case c.note == "needs root":
-		parts = append(parts, "memory not held: needs root on "+c.Name())
+	case c.note == NeedsRoot:
+		parts = append(parts, "memory not held: "+NeedsRoot+" on "+c.Name())
 	case c.note != "":
 		parts = append(parts, fmt.Sprintf("memory not held on %s: %s", c.Name(), c.note))
 	default:

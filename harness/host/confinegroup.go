@@ -9,6 +9,10 @@ import (
 	"time"
 )
 
+// NeedsRoot stands in the note of limits whose memory is not held for want of
+// root.
+const NeedsRoot = "needs root"
+
 // makeGroupScript makes a control group of the name $2 that holds $3 bytes, and
 // says its version and folder, or why there is none. It is entered with the
 // guard, in the folder $1, before it is made; whoever finds after that that the
@@ -27,7 +31,7 @@ while read -r source at kind options rest; do
   esac
 done < /proc/mounts
 [ -n "$one$two" ] || no "the kernel offers no control groups with memory"
-[ "$(id -u)" = 0 ] || no "needs root"
+[ "$(id -u)" = 0 ] || no "` + NeedsRoot + `"
 if [ -n "$two" ]; then
   version=2 g=$two/$2 limit=memory.max swap=memory.swap.max swapbytes=0
   case " $(cat "$two/cgroup.subtree_control") " in *' memory '*) ;;
