@@ -360,7 +360,8 @@ func TestLargeMessageLeftBehind(t *testing.T) {
 
 // TestFetchAllocatesNothing: neither a message nor a fetch makes garbage, at a fixed
 // size and at one that adapts, once the buffers have their sizes. One that adapts may
-// change by the time that this takes on a busy machine: then it is looked at again.
+// change by the time that this takes on a busy machine, and its buffers with it: then
+// it is looked at again.
 func TestFetchAllocatesNothing(t *testing.T) {
 	const n = 10_000
 	log := encode(0, n, func(int) []byte { return make([]byte, 200) })
@@ -386,10 +387,10 @@ func TestFetchAllocatesNothing(t *testing.T) {
 			changed = false
 			before := s.Stats().Fetches
 			allocs := testing.AllocsPerRun(5, read)
-			if changed && tries < 100 {
+			if allocs != 0 && changed && tries < 100 {
 				continue
 			}
-			if fetches := s.Stats().Fetches - before; allocs != 0 || fetches == 0 || changed {
+			if fetches := s.Stats().Fetches - before; allocs != 0 || fetches == 0 {
 				t.Errorf("%s: %v allocations for %d messages, %d fetches of %d bytes; changing: %v", name, allocs, n, fetches/6, asked, changed)
 			}
 			break
