@@ -107,6 +107,12 @@ func TestNothingIsMeasured(t *testing.T) {
 	if k.Verdict != NotMeasured || len(k.Passed) != 1 || !strings.Contains(k.Passed[0].Why, "without a link") {
 		t.Errorf("without a link: %+v", k)
 	}
+	trial.Run.Testbed.Kind = "ssh"
+	trial.Run.Testbed.BrokerHost.Facts = append(trial.Run.Testbed.BrokerHost.Facts, resultfile.Fact{Name: resultfile.ShortLook, Value: "200ms only"})
+	k = judgeRuns(t, trial)["C4"].Checks[0]
+	if k.Verdict != NotMeasured || len(k.Passed) != 1 || !strings.Contains(k.Passed[0].Why, "--look-time") {
+		t.Errorf("after a short look: %+v", k)
+	}
 	some := asMeasured()
 	delete(some, "rabbitmq")
 	j := judgeRuns(t, read(t, invented{name: "some", messages: 2_000_000, repeat: 1, rates: some}.write(t, t.TempDir())))

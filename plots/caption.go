@@ -242,6 +242,8 @@ func hostsLine(t resultfile.Testbed) string {
 	switch {
 	case t.Kind == "local": // emulated too, but nothing separates the two
 		fmt.Fprintf(&b, "Hosts: client and broker run on one machine without a link of their own (%s)", hostFacts(t.BrokerHost))
+	case t.Emulated && t.Kind == "ssh":
+		fmt.Fprintf(&b, "Hosts: emulated; client and broker are reached by ssh and share one machine (%s)", hostFacts(t.BrokerHost))
 	case t.Emulated:
 		fmt.Fprintf(&b, "Hosts: emulated; client and broker are network namespaces that share one machine (%s)", hostFacts(t.BrokerHost))
 	case hostFacts(t.ClientHost) == hostFacts(t.BrokerHost):

@@ -77,6 +77,10 @@ func (r Run) ValidAttempt(scenario, system string, repetition int) (Attempt, boo
 	return Attempt{}, false
 }
 
+// ShortLook is the fact of a broker host whose look before the run was too short
+// to measure anything.
+const ShortLook = "look before the run"
+
 // Testbed is where a run took place.
 type Testbed struct {
 	Kind       string `json:"kind"`     // local, netns, ssh

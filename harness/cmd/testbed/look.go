@@ -48,7 +48,7 @@ func lookAtTestbed(ctx context.Context, tb scenario.Testbed, plan runner.Plan, l
 	}
 	if look < shortLook {
 		run.Testbed.BrokerHost.Facts = append(run.Testbed.BrokerHost.Facts, resultfile.Fact{
-			Name: "look before the run", Value: fmt.Sprintf("%v only: what is said of link, disk, clock and harness is no measurement", look),
+			Name: resultfile.ShortLook, Value: fmt.Sprintf("%v only: what is said of link, disk, clock and harness is no measurement", look),
 		})
 	}
 	return nil
@@ -135,6 +135,8 @@ func measureClocks(ctx context.Context, plan runner.Plan, limit time.Duration, i
 		fmt.Fprintf(std.Err, "The hosts' clocks could not be compared: %v\n", err)
 	} else {
 		into.Clock = &clock
+		// Two hosts behind ssh may be containers, say, of one machine.
+		into.Emulated = into.Emulated || clock.Same
 		text = clockText(clock, plan.Client.Name())
 	}
 	into.BrokerHost.Facts = append(into.BrokerHost.Facts, resultfile.Fact{Name: clockFact, Value: text})
