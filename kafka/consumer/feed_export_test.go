@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
 
@@ -66,6 +67,18 @@ func (c *PartitionConfig) AdaptBy(choose func(size, most int) int) {
 	c.adaptBy = func(f fetchSize, _ answered) fetchSize {
 		f.now = choose(f.now, f.most)
 		return f
+	}
+}
+
+// AdaptUntil lets the rate choose the size of the next fetch until settled, and
+// keeps it from then on.
+func (c *PartitionConfig) AdaptUntil(settled *atomic.Bool) {
+	c.FetchBytes = 0
+	c.adaptBy = func(f fetchSize, a answered) fetchSize {
+		if settled.Load() {
+			return f
+		}
+		return f.after(a)
 	}
 }
 
