@@ -31,7 +31,7 @@ func (c checker) limits(ctx context.Context, h host.Host) {
 	if l.MemoryBytes == 0 {
 		mend := "run as root on the broker host"
 		if !strings.Contains(l.Note, host.NeedsRoot) {
-			mend = "see that the memory controller of control groups is mounted below /sys/fs/cgroup where ssh arrives; a container may hide it"
+			mend = "see that the memory controller of control groups is mounted, and may be used, below /sys/fs/cgroup of the broker host; a container may hide or bar it"
 		}
 		c.report(h.Name(), check, Note, fmt.Sprintf("each broker has cores %s, and all memory: %s", l.Cores, l.Note), mend)
 		return

@@ -29,7 +29,8 @@ type Testbed struct {
 	BrokerLimits host.Limits
 }
 
-// Emulated reports whether both hosts share one machine.
+// Emulated reports whether both hosts are sure to share one machine. Of hosts
+// behind ssh that is found when a run looks at them.
 func (t Testbed) Emulated() bool { return t.Kind != host.SSH }
 
 // LinkNote says how the link is made, for results.

@@ -54,7 +54,7 @@ func newRunFlags(std stdio) *runFlags {
 	flags.Int64Var(&f.seed, "seed", 0, "seed of the order of the systems (default drawn, and printed)")
 	flags.StringVar(&f.out, "out", "results/local", "`folder` in which the run gets a folder of its own")
 	flags.StringVar(&f.resume, "resume", "", "go on with the run in this `folder`: make what is not valid yet")
-	flags.DurationVar(&f.look, "look-time", defaultLook, "how long each way of the link is measured before the run; the disk, the clocks and the harness's own rate take their share of it. At least 100ms; less than 1s is for a look at the path, no measurement, and free memory is not held for it")
+	flags.DurationVar(&f.look, "look-time", defaultLook, "how long each way of the link is measured before the run; the disk, the clocks and the harness's own rate take their share of it. At least 100ms; less than 1s is for a look at the path, no measurement: free memory is not held for it, and it decides no claim")
 	f.raid10 = raidFlag(flags, "keep the broker's data on the RAID 10 that \"testbed up --raid10\" made")
 	flags.BoolVar(&f.planOnly, "plan", false, "only say what would be done and how long it takes")
 	flags.BoolVar(&f.figures, "figures", false, "draw the figures into the run's folder at the end")
