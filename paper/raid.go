@@ -92,7 +92,7 @@ func nearer(raid, a, b resultfile.Run) bool {
 
 // hostsAlike says whether two runs were made on machines that look the same.
 func hostsAlike(a, b resultfile.Run) bool {
-	for _, name := range []string{"processor", "cores", "memory", "kernel"} {
+	for _, name := range resultfile.MachineFacts() {
 		if a.Testbed.BrokerHost.Fact(name) != b.Testbed.BrokerHost.Fact(name) || a.Testbed.ClientHost.Fact(name) != b.Testbed.ClientHost.Fact(name) {
 			return false
 		}

@@ -125,7 +125,7 @@ func caveats(a, b resultfile.Run) []string {
 	differ("longest time of an attempt", capText(a), capText(b))
 	differ("repetitions", strconv.Itoa(a.Repeat), strconv.Itoa(b.Repeat))
 	differ("commit", shortCommit(a.Commit), shortCommit(b.Commit))
-	for _, name := range []string{"processor", "cores", "memory", "kernel"} {
+	for _, name := range resultfile.MachineFacts() {
 		differ("broker host's "+name, a.Testbed.BrokerHost.Fact(name), b.Testbed.BrokerHost.Fact(name))
 	}
 	if x, y := a.Testbed.BrokerLimits, b.Testbed.BrokerLimits; x != nil && y != nil {
@@ -139,7 +139,7 @@ func caveats(a, b resultfile.Run) []string {
 	}
 	differ("RAID 10 for the broker's data", yesNo(a.Testbed.RAID10), yesNo(b.Testbed.RAID10))
 	if !a.Testbed.Emulated || !b.Testbed.Emulated { // else the client host is the broker's
-		for _, name := range []string{"processor", "cores", "memory", "kernel"} {
+		for _, name := range resultfile.MachineFacts() {
 			differ("client host's "+name, a.Testbed.ClientHost.Fact(name), b.Testbed.ClientHost.Fact(name))
 		}
 	}

@@ -205,6 +205,9 @@ func TestHostsLine(t *testing.T) {
 			t.Errorf("%s: %s", kind, got)
 		}
 	}
+	if got := hostsLine(resultfile.Testbed{Kind: "ssh", Emulated: true}); !strings.Contains(got, "emulated") || !strings.Contains(got, "by ssh and share one machine") {
+		t.Errorf("two that ssh reaches on one machine: %s", got)
+	}
 }
 
 func TestCaptionSaysWhatHoldsASystem(t *testing.T) {

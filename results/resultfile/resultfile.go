@@ -138,6 +138,9 @@ type Fact struct {
 	Value string `json:"value"`
 }
 
+// MachineFacts are the facts that tell one machine from another.
+func MachineFacts() []string { return []string{"processor", "cores", "memory", "kernel"} }
+
 // Fact returns the value of the named fact, or "".
 func (h Host) Fact(name string) string {
 	for _, f := range h.Facts {
