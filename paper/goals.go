@@ -222,8 +222,8 @@ func (g *Goals) decide(goal Goal, f Finding) (Verdict, string) {
 	least := cmp.Or(goal.LeastMessages, g.LeastMessages)
 	n, moved := goal.messages(f.Run)
 	switch {
-	case f.Run.Run.Testbed.Kind == "local":
-		return Undecided, "both halves ran on one machine without a link of their own"
+	case whyTrial(f.Run.Run) != "":
+		return Undecided, whyTrial(f.Run.Run)
 	case n < least:
 		return Undecided, fmt.Sprintf("%s messages were asked for in an attempt, and %s are wanted", plots.Whole(n), plots.Whole(least))
 	case moved < least:

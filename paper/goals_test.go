@@ -146,10 +146,13 @@ func TestGoalsAtTheBorder(t *testing.T) {
 func TestGoalsOfTrials(t *testing.T) {
 	g := loadGoals(t)
 	rates := map[string]float64{"limit": 4_000_000, "kafka-50": 2_800_000, "kafka-both": 1_000_000}
+	hasty := goalRun(t, "hasty", 6, 6_000_000, "netns", rates)
+	hasty.Run.Testbed.BrokerHost.Facts = append(hasty.Run.Testbed.BrokerHost.Facts, resultfile.Fact{Name: resultfile.ShortLook, Value: "200ms only"})
 	for why, r := range map[string]*resultfile.Result{
 		"valid repetitions: 4": goalRun(t, "few", 4, 6_000_000, "netns", rates),
 		"30,000 messages":      goalRun(t, "small", 6, 30_000, "netns", rates),
 		"without a link":       goalRun(t, "local", 6, 6_000_000, "local", rates),
+		"--look-time":          hasty,
 	} {
 		j := goalNamed(t, g.Judge(r), "produce, batch 50, unshaped")
 		if j.Verdict != Undecided || !strings.Contains(j.Why, why) || j.Number() != "0.70" {

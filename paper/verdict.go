@@ -103,6 +103,17 @@ func together(checks []JudgedCheck) Verdict {
 	return NotTestable
 }
 
+// whyTrial says why a run decides nothing, whatever its size; "" if it may.
+func whyTrial(run resultfile.Run) string {
+	switch {
+	case run.Testbed.Kind == "local":
+		return "both halves ran on one machine without a link of their own"
+	case run.Testbed.BrokerHost.Fact(resultfile.ShortLook) != "":
+		return "the look at its hosts was too short to measure them (--look-time)"
+	}
+	return ""
+}
+
 func (c *Claims) judge(k Check, runs []*resultfile.Result, scenarios map[string][]string) JudgedCheck {
 	j := JudgedCheck{Check: k, Verdict: NotMeasured}
 	if k.measures() {
@@ -111,10 +122,8 @@ func (c *Claims) judge(k Check, runs []*resultfile.Result, scenarios map[string]
 			f, ok := find(k, r)
 			switch {
 			case !ok:
-			case r.Run.Testbed.Kind == "local":
-				j.Passed = append(j.Passed, Passed{r, "both halves ran on one machine without a link of their own"})
-			case r.Run.Testbed.BrokerHost.Fact(resultfile.ShortLook) != "":
-				j.Passed = append(j.Passed, Passed{r, "the look at its hosts was too short to measure them (--look-time)"})
+			case whyTrial(r.Run) != "":
+				j.Passed = append(j.Passed, Passed{r, whyTrial(r.Run)})
 			case asked(k, r) < least:
 				j.Passed = append(j.Passed, Passed{r, fmt.Sprintf("it asked for %s messages in an attempt, and %s are wanted", plots.Whole(asked(k, r)), plots.Whole(least))})
 			default:

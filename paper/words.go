@@ -211,5 +211,5 @@ const method = "A verdict follows from the valid attempts in the result folders 
 	"What is not testable here, or not measured yet, waits or says why."
 
 // emulatedNote says what the label means.
-const emulatedNote = "Runs marked \"emulated\" have both hosts on one machine, as network namespaces with a link held to its rate between them: ratios say more than rates, and the broker's processor time for a message more than either. " +
-	"Those marked \"one machine, no link\" had no link between the two, and decide nothing."
+const emulatedNote = "Runs marked \"emulated\" have both hosts on one machine, as network namespaces with a link held to its rate between them, or as two that ssh reaches: ratios say more than rates, and the broker's processor time for a message more than either. " +
+	"Those marked \"one machine, no link\" had no link between the two, and decide nothing; nor does a run whose look at its hosts was too short to measure them."
