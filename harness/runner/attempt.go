@@ -298,6 +298,6 @@ func (a *attempt) takeOver() {
 		if a.spec.Work == resultfile.Consume {
 			verb = "consumed while measuring"
 		}
-		a.note(a.trial, "held to %v, warm-up included%s: %d of %d messages were %s", a.spec.Cap.Round(time.Millisecond), why, r.Sent, a.spec.total(), verb)
+		a.note(a.trial, "held to %v%s: %d of %d messages were %s", a.spec.Cap.Round(time.Millisecond), why, r.Sent, a.spec.total(), verb)
 	}
 }

@@ -85,7 +85,6 @@ type client struct {
 	// waiting is set while the runner is waited for.
 	moved   atomic.Int64
 	waiting atomic.Bool
-	capLeft time.Duration // of the measured phase, 0 for none
 	result  Result
 }
 
@@ -141,7 +140,11 @@ func reason(ctx context.Context, err error) string {
 
 // connected opens a connection for one piece of work.
 func (c *client) connected(ctx context.Context, work func(driver.Client) error) error {
-	conn, err := c.driver.Connect(ctx, c.spec.Target, c.spec.Options)
+	return c.connectedWith(ctx, c.spec.Options, work)
+}
+
+func (c *client) connectedWith(ctx context.Context, o driver.Options, work func(driver.Client) error) error {
+	conn, err := c.driver.Connect(ctx, c.spec.Target, o)
 	if err != nil {
 		return fmt.Errorf("connecting to %s: %w", c.spec.Target.Addr, err)
 	}
@@ -245,28 +248,6 @@ func (c *client) watch(ctx context.Context) (stop func()) {
 		}
 	}()
 	return func() { close(quit); <-done }
-}
-
-// warmUp sends the warm-up messages to a queue of their own and consumes them,
-// over a connection that is closed afterwards. What time it takes is taken
-// from the cap, of which half is left in any case.
-func (c *client) warmUp(ctx context.Context) error {
-	c.capLeft = c.spec.Cap
-	if c.spec.WarmUpMessages == 0 {
-		return nil
-	}
-	if err := c.phase(ctx, WarmUp); err != nil {
-		return err
-	}
-	started := time.Now()
-	err := c.connected(ctx, func(conn driver.Client) error { return c.warmUpOn(ctx, conn) })
-	if err != nil {
-		return fmt.Errorf("warm-up: %w", err)
-	}
-	if c.spec.Cap > 0 {
-		c.capLeft = max(c.spec.Cap-time.Since(started), c.spec.Cap/2)
-	}
-	return nil
 }
 
 // newRecorder returns the recorder of the measured phase.

@@ -41,7 +41,7 @@ func (c *client) measureConsume(ctx context.Context, in *intake) error {
 	if err != nil {
 		return err
 	}
-	over, stop := afterCap(c.capLeft)
+	over, stop := afterCap(c.spec.Cap)
 	defer stop()
 	processor := processorSeconds()
 	recorder.Start()
@@ -164,7 +164,7 @@ func (c *client) conclude(ctx context.Context, err error, all ...*intake) error 
 			contents.Lost = 0 // what has not come yet is not lost
 		}
 		r.Contents = sum(r.Contents, contents)
-		if fault := contents.Err(); fault != nil && r.Fault == "" {
+		if fault := c.faultOf(contents); fault != nil && r.Fault == "" {
 			r.Fault = fault.Error()
 			if len(all) > 1 {
 				r.Fault = fmt.Sprintf("consumer %d of %d: %s", i+1, len(all), r.Fault)
@@ -176,6 +176,15 @@ func (c *client) conclude(ctx context.Context, err error, all ...*intake) error 
 	}
 	r.Partly = !r.Checked
 	return err
+}
+
+// faultOf says what is wrong with contents that came; messages out of order are
+// only where order was promised.
+func (c *client) faultOf(contents workload.Result) error {
+	if c.spec.MayReorder {
+		contents.Reordered = 0
+	}
+	return contents.Err()
 }
 
 // sum adds up what two consumers found.

@@ -47,7 +47,7 @@ func (c *client) measureAtOnce(ctx context.Context, all []*lane) error {
 	if err != nil {
 		return err
 	}
-	over, stop := afterCap(c.capLeft)
+	over, stop := afterCap(c.spec.Cap)
 	defer stop()
 	var unfinished atomic.Int64
 	unfinished.Store(int64(len(all)))

@@ -112,13 +112,33 @@ func (a *attempt) readContract(ctx context.Context) {
 		}
 		rows = append(rows, said...)
 	}
-	rows, err = driver.SortContract(rows)
+	rows, err = driver.SortContract(applicable(a.spec, rows))
 	if err == nil {
 		err = a.keepContract(rows)
 	}
 	if err != nil {
 		a.note(a.trial, "contract: %v", err)
 	}
+}
+
+// applicable returns the rows with those that are about the other side's client
+// as not applying: nobody consumes what is produced alone, and the other way
+// round.
+func applicable(spec Spec, rows []resultfile.ContractRow) []resultfile.ContractRow {
+	other, none := []string{}, ""
+	switch {
+	case spec.Work == resultfile.Produce && spec.Beside == 0:
+		other, none = []string{driver.RowConsumerAck, driver.RowPrefetch}, "does not apply: nobody consumes"
+	case spec.Work == resultfile.Consume:
+		other, none = []string{driver.RowProducerAck}, "does not apply: nobody produces"
+	}
+	rows = slices.Clone(rows)
+	for i, r := range rows {
+		if slices.Contains(other, r.Row) {
+			rows[i] = resultfile.ContractRow{Row: r.Row, Value: none}
+		}
+	}
+	return rows
 }
 
 // keepContract enters the contract in the result, at the first attempt of the

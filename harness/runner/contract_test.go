@@ -228,3 +228,32 @@ func TestContractChanges(t *testing.T) {
 		}
 	}
 }
+
+// A contract says nothing of a client of the other side.
+func TestContractOfOneSide(t *testing.T) {
+	var rows []resultfile.ContractRow
+	for _, name := range []string{driver.RowFlush, driver.RowProducerAck, driver.RowConsumerAck, driver.RowPrefetch} {
+		rows = append(rows, resultfile.ContractRow{Row: name, Value: "v", Class: "c"})
+	}
+	for _, c := range []struct {
+		spec Spec
+		kept string // of the rows, by their first letters
+	}{
+		{Spec{Work: resultfile.Produce}, "fp"},
+		{Spec{Work: resultfile.Produce, Beside: 1}, "fpcp"},
+		{Spec{Work: resultfile.Consume}, "fcp"},
+		{Spec{Work: resultfile.Stream}, "fpcp"},
+	} {
+		kept := ""
+		for _, r := range applicable(c.spec, rows) {
+			if r.Class != "" {
+				kept += r.Row[:1]
+			} else if !strings.HasPrefix(r.Value, "does not apply") {
+				t.Errorf("%+v", r)
+			}
+		}
+		if kept != c.kept || rows[1].Class != "c" {
+			t.Errorf("%s: %s, want %s", c.spec.Work, kept, c.kept)
+		}
+	}
+}

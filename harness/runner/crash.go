@@ -71,7 +71,7 @@ func (s *session) crash(ctx context.Context, t *trial) bool {
 	}
 	spec := s.spec(t)
 	spec.Work, spec.Measured, spec.Messages = resultfile.Crash, true, s.crashMessages(t.scenario, t.system)
-	spec.WarmUpQueue, spec.WarmUpMessages = "warmp", t.system.WarmUp
+	spec.warmUp("warmp", t.system)
 	k := &killing{server: server, after: s.crashAfter(t.entry, t.attempt.Repetition)}
 	s.clientBeside(ctx, t, spec, k)
 	switch {

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"time"
 
 	"kafkalab/harness/scenario"
@@ -82,8 +83,7 @@ func (p *Plan) Estimate() (time.Duration, error) {
 
 func (p *Plan) estimate(g group) time.Duration {
 	s, sys := g.main.scenario, g.main.system
-	rate := float64(sys.ExpectedRate)
-	seconds := 2 * float64(sys.WarmUp) / rate
+	seconds := 2 * float64(sys.WarmUp) / float64(cmp.Or(sys.WarmUpRate, sys.ExpectedRate))
 	pause, known := p.StartStop[sys.Driver]
 	if !known {
 		pause = startStop
@@ -100,7 +100,7 @@ func (p *Plan) estimate(g group) time.Duration {
 	case resultfile.Stream:
 		seconds += float64(p.Selection.MessagesOf(s, sys)) / max(sys.Rate, 1)
 	case resultfile.Crash:
-		seconds += p.produceSeconds(g, seconds)
+		seconds += p.produceSeconds(g)
 		pause += restartTime
 	case resultfile.Pipeline:
 		seconds += float64(p.Selection.MessagesOf(s, sys)) / max(sys.Rate, 1)
@@ -108,18 +108,18 @@ func (p *Plan) estimate(g group) time.Duration {
 	case resultfile.Rebalance:
 		pause += rebalanceTime + time.Duration(sys.Consumers)*memberTime
 	default:
-		seconds += p.produceSeconds(g, seconds)
+		seconds += p.produceSeconds(g)
 	}
 	return pause + time.Duration(seconds*float64(time.Second))
 }
 
 // produceSeconds is about how long a fill, a produce and the consume of all of
-// it take, after a warm-up there and back of so many seconds.
-func (p *Plan) produceSeconds(g group, warmUp float64) float64 {
+// it take.
+func (p *Plan) produceSeconds(g group) float64 {
 	sys := g.main.system
 	rate := float64(sys.ExpectedRate)
 	fill := float64(p.fillWithin(g.main, sys.ExpectedRate))
-	sent := p.within(p.Selection.MessagesOf(g.main.scenario, sys), sys, warmUp, rate)
+	sent := p.within(p.Selection.MessagesOf(g.main.scenario, sys), sys, rate)
 	// Whether measured or not, what was sent is consumed in the end.
 	back := rate
 	if g.consume != nil {
@@ -138,13 +138,11 @@ func (p *Plan) consumeSeconds(e entry) float64 {
 	return fill/rate + fill*consumers/rate
 }
 
-// within is how many of the messages a system will move under its cap, of which
-// the warm-up there and back takes a part.
-func (p *Plan) within(messages int64, sys scenario.System, warmUp, rate float64) float64 {
+// within is how many of the messages a system will move under its cap.
+func (p *Plan) within(messages int64, sys scenario.System, rate float64) float64 {
 	n := float64(messages)
 	if limit := sys.LongestRun(p.Selection.Cap); limit > 0 {
-		left := max(limit.Seconds()-warmUp/2, limit.Seconds()/2)
-		n = min(n, left*rate)
+		n = min(n, limit.Seconds()*rate)
 	}
 	return n
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
@@ -71,12 +70,7 @@ func (p *Plan) fillCap(sys scenario.System) time.Duration {
 
 // fillOptions are those of the client that fills.
 func fillOptions(sys scenario.System) driver.Options {
-	o := maps.Clone(sys.Options)
-	if o == nil {
-		o = driver.Options{}
-	}
-	maps.Copy(o, sys.FillOptions)
-	return o
+	return withOptions(sys.Options, sys.FillOptions)
 }
 
 // backlogSpec says what the client has to do that consumes what a fill left.
@@ -85,7 +79,7 @@ func (s *session) backlogSpec(t *trial, held backlog) Spec {
 	spec.Work, spec.Measured = resultfile.Consume, true
 	spec.Messages = min(s.Selection.MessagesOf(t.scenario, t.system), held.messages)
 	spec.Backlog = held.messages
-	spec.WarmUpQueue, spec.WarmUpMessages = "warmc", t.system.WarmUp
+	spec.warmUp("warmc", t.system)
 	spec.VerifyLimit = verifyLimit(spec.VerifyLimit, spec.Messages, held.messages)
 	if t.system.Consumers > 1 {
 		spec.Queues = held.queues

@@ -247,7 +247,7 @@ func (s *session) produceSpec(t *trial, held backlog) Spec {
 	spec.Work, spec.Messages, spec.Measured = resultfile.Produce, s.Selection.MessagesOf(t.scenario, t.system), true
 	spec.First = held.messages
 	spec.Producers, spec.Beside = t.system.Producers, t.system.Beside
-	spec.WarmUpQueue, spec.WarmUpMessages = "warmp", t.system.WarmUp
+	spec.warmUp("warmp", t.system)
 	return spec
 }
 
@@ -261,7 +261,7 @@ func (s *session) consumeSpec(produce, t *trial, measured bool) Spec {
 	spec.VerifyLimit = verifyLimit(spec.VerifyLimit, produce.result.Sent, all)
 	spec.Shares = produce.result.Shares
 	if measured {
-		spec.WarmUpQueue, spec.WarmUpMessages = "warmc", t.system.WarmUp
+		spec.warmUp("warmc", t.system)
 	}
 	return spec
 }
@@ -270,7 +270,7 @@ func (s *session) spec(t *trial) Spec {
 	limit := t.system.LongestRun(s.Selection.Cap)
 	return Spec{
 		Driver: t.system.Driver, Options: t.system.Options, Target: s.server.Target(),
-		Queue: t.scenario.Queue, PayloadBytes: t.scenario.PayloadOf(t.system), RunID: s.runID,
+		Queue: t.scenario.Queue, PayloadBytes: t.scenario.PayloadOf(t.system), RunID: s.runID, MayReorder: t.system.MayReorder,
 		Cap: limit, VerifyLimit: verifyCaps * limit, Stall: s.Stall,
 	}
 }

@@ -30,8 +30,6 @@ const (
 	// verifyCaps is how many times an attempt's cap the unmeasured consumption
 	// after it may take.
 	verifyCaps = 3
-	// warmUpShare is the part of an attempt's cap that its warm-up may take.
-	warmUpShare = 3
 )
 
 // Plan is what to run, where, and where to put what comes out.
@@ -181,6 +179,11 @@ func (p *Plan) checkOptions(ctx context.Context, broker host.Host, groups []grou
 			if err == nil && len(e.system.FillOptions) > 0 {
 				if err = d.Check(ctx, broker, fillOptions(e.system)); err != nil {
 					err = fmt.Errorf("fill_options: %w", err)
+				}
+			}
+			if err == nil && len(e.system.WarmUpOptions) > 0 {
+				if err = d.Check(ctx, broker, withOptions(e.system.Options, e.system.WarmUpOptions)); err != nil {
+					err = fmt.Errorf("warm_up_options: %w", err)
 				}
 			}
 			if err != nil && !errors.Is(err, driver.ErrNotInstalled) && !errors.Is(err, errNoHost) {

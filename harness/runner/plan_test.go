@@ -233,6 +233,30 @@ func TestSpaceForTheMostMessages(t *testing.T) {
 	}
 }
 
+// A warm-up is at a rate of its own, where it has one, and takes nothing of what
+// the cap allows.
+func TestEstimateOfWarmUps(t *testing.T) {
+	x := system("x", "none")
+	x.ExpectedRate, x.WarmUp = 1000, 50_000
+	p := newPlan(t, 100_000, scenarioOf("send", resultfile.Produce, x))
+	p.Selection.Cap = 20 * time.Second
+	for rate, warmUp := range map[int64]time.Duration{0: 100 * time.Second, 10_000: 10 * time.Second} {
+		p.Selection.Scenarios[0].Systems[0].WarmUpRate = rate
+		if d, err := p.Estimate(); err != nil || d != warmUp+40*time.Second+startStop {
+			t.Errorf("warm-up at %d messages/s: estimate %v, error %v", rate, d, err)
+		}
+	}
+}
+
+func TestCheckWarmUpOptions(t *testing.T) {
+	x := system("x", "none")
+	x.WarmUpOptions = map[string]string{"fault": "fire"}
+	p := newPlan(t, 1000, scenarioOf("send", resultfile.Produce, x))
+	if err := p.Check(t.Context()); err == nil || !strings.Contains(err.Error(), `send, system x: warm_up_options: option fault = "fire"`) {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestCheckFillOptions(t *testing.T) {
 	x := system("x", "none")
 	x.FillOptions = map[string]string{"fault": "fire"}

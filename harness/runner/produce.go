@@ -94,7 +94,7 @@ func (c *client) prepare(ctx context.Context, conn driver.Client) (driver.Produc
 
 // send is the loop that is measured: nothing in it may allocate.
 func (c *client) send(ctx context.Context, p driver.Producer, g *workload.Generator, r *measure.Recorder) error {
-	over, stop := afterCap(c.capLeft)
+	over, stop := afterCap(c.spec.Cap)
 	defer stop()
 	var sent int64
 	var err error

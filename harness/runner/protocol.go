@@ -78,9 +78,16 @@ type Spec struct {
 
 	WarmUpQueue    string `json:"warm_up_queue,omitempty"`
 	WarmUpMessages int64  `json:"warm_up_messages,omitempty"`
+	// WarmUpBytes is their payload, and WarmUpOptions are those of the client
+	// meanwhile: PayloadBytes and Options if there are none.
+	WarmUpBytes   int            `json:"warm_up_bytes,omitempty"`
+	WarmUpOptions driver.Options `json:"warm_up_options,omitempty"`
 
-	// Cap is the longest time of warm-up and measuring together, and
-	// VerifyLimit that of what is consumed after it; 0 is without bound.
+	// MayReorder says that messages out of order are no fault.
+	MayReorder bool `json:"may_reorder,omitempty"`
+
+	// Cap is the longest time of measuring, and VerifyLimit that of what is
+	// consumed after it; 0 is without bound.
 	Cap         time.Duration `json:"cap_ns"`
 	VerifyLimit time.Duration `json:"verify_limit_ns"`
 	// Stall is how long nothing may move before the client gives up.

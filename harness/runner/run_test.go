@@ -220,8 +220,6 @@ func TestCap(t *testing.T) {
 		scenarioOf("send", resultfile.Produce, system("x", "slow")),
 		scenarioOf("receive", resultfile.Consume, system("x", "slow")))
 	p.Selection.Cap = 400 * time.Millisecond
-	p.Selection.Scenarios[0].Systems[0].WarmUp = 0
-	p.Selection.Scenarios[1].Systems[0].WarmUp = 0
 	if err := Run(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
@@ -237,6 +235,51 @@ func TestCap(t *testing.T) {
 	}
 	if received.Messages > sent.Messages {
 		t.Errorf("received %d of %d", received.Messages, sent.Messages)
+	}
+}
+
+// What warms a system up may be of another size, and sent by a client of other
+// options, than what is measured.
+func TestWarmUpOfItsOwn(t *testing.T) {
+	t.Parallel()
+	good, bad := system("good", "none"), system("bad", "none")
+	for _, y := range []*scenario.System{&good, &bad} {
+		y.WarmUpBytes, y.WarmUpOptions = 50, driver.Options{"warm": "50"}
+	}
+	bad.WarmUpBytes = 60
+	p := newPlan(t, 2000, scenarioOf("send", resultfile.Produce, good, bad), scenarioOf("receive", resultfile.Consume, good))
+	if err := Run(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	r := read(t, p)
+	for _, id := range []string{"send-good-1", "receive-good-1"} {
+		if a := attemptOf(t, r, id); a.Outcome != resultfile.Valid || a.PayloadBytes != 2000*200 {
+			t.Errorf("%+v", a)
+		}
+	}
+	if a := attemptOf(t, r, "send-bad-1"); a.Outcome != resultfile.Failed || !strings.Contains(a.Reason, "warm-up: sending message 0: a message of 60 bytes, where 50 are wanted") {
+		t.Errorf("%+v", a)
+	}
+}
+
+// A system that does not promise order is not at fault without it; all else that is
+// wrong with its messages counts as with the others.
+func TestMayReorder(t *testing.T) {
+	t.Parallel()
+	x, y := system("x", "reordered"), system("y", "doubled")
+	x.MayReorder, y.MayReorder = true, true
+	p := newPlan(t, 20_000, scenarioOf("send", resultfile.Produce, x, y), scenarioOf("receive", resultfile.Consume, x))
+	if err := Run(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	r := read(t, p)
+	for _, id := range []string{"send-x-1", "receive-x-1"} {
+		if a := attemptOf(t, r, id); a.Outcome != resultfile.Valid || a.Reordered != 1 || !a.Verified {
+			t.Errorf("%+v", a)
+		}
+	}
+	if a := attemptOf(t, r, "send-y-1"); a.Outcome != resultfile.Invalid || a.Doubled != 1 {
+		t.Errorf("%+v", a)
 	}
 }
 

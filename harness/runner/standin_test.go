@@ -34,11 +34,15 @@ type standInOptions struct {
 	kind  string
 	at    int64
 	gate  string
+	// warm, if not 0, is the one size of the messages that are sent, to queues of
+	// warm-ups alone.
+	warm int
 }
 
 func readStandIn(o driver.Options) (standInOptions, error) {
 	r := o.Read()
-	s := standInOptions{fault: r.OneOf("fault", faults...), kind: r.OneOf("kind", kinds...), at: int64(r.Int("at", 1000, 0, 1<<30)), gate: o["gate"]}
+	s := standInOptions{fault: r.OneOf("fault", faults...), kind: r.OneOf("kind", kinds...), at: int64(r.Int("at", 1000, 0, 1<<30)), gate: o["gate"],
+		warm: r.Int("warm", 0, 0, 1<<20)}
 	if s.gate != "" {
 		r.OneOf("gate", s.gate)
 	}

@@ -58,10 +58,29 @@ func (c *standInClient) BlockedReasons() []string {
 
 func (c *standInClient) Producer(ctx context.Context, queue string) (driver.Producer, error) {
 	p, err := c.Client.Producer(ctx, queue)
+	if c.o.warm != 0 && err == nil {
+		if !strings.HasPrefix(queue, "warm") {
+			return nil, fmt.Errorf("queue %s: the options are those of a warm-up", queue)
+		}
+		return &sizedProducer{Producer: p, size: c.o.warm}, nil
+	}
 	if queue != "bench" {
 		return p, err
 	}
 	return &standInProducer{Producer: p, c: c}, err
+}
+
+// sizedProducer takes messages of one size alone.
+type sizedProducer struct {
+	driver.Producer
+	size int
+}
+
+func (p *sizedProducer) Send(ctx context.Context, payload []byte) error {
+	if len(payload) != p.size {
+		return fmt.Errorf("a message of %d bytes, where %d are wanted", len(payload), p.size)
+	}
+	return p.Producer.Send(ctx, payload)
 }
 
 type standInProducer struct {

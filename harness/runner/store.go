@@ -10,20 +10,27 @@ import (
 	"kafkalab/harness/workload"
 )
 
+// batch is a number of messages of one run and size.
+type batch struct {
+	runID        uint64
+	messages     int64
+	payloadBytes int
+}
+
 // store sends messages from sequence number 0 unmeasured, for no longer than
 // limit (0: without), and returns how many were sent.
-func (c *client) store(ctx context.Context, conn driver.Client, queue string, runID uint64, messages int64, limit time.Duration) (sent int64, err error) {
+func (c *client) store(ctx context.Context, conn driver.Client, queue string, b batch, limit time.Duration) (sent int64, err error) {
 	producer, err := conn.Producer(ctx, queue)
 	if err != nil {
 		return 0, fmt.Errorf("producer for %s: %w", queue, err)
 	}
-	generator, err := workload.NewGenerator(runID, c.spec.PayloadBytes)
+	generator, err := workload.NewGenerator(b.runID, b.payloadBytes)
 	if err != nil {
 		return 0, err
 	}
 	over, stop := afterCap(limit)
 	defer stop()
-	for sent < messages && !over.Load() {
+	for sent < b.messages && !over.Load() {
 		if err := producer.Send(ctx, generator.Next()); err != nil {
 			return sent, fmt.Errorf("sending message %d: %w", sent, err)
 		}
@@ -70,7 +77,7 @@ func (c *client) fill(ctx context.Context, conn driver.Client) error {
 	if err := c.phase(ctx, Fill); err != nil {
 		return err
 	}
-	c.result.Sent, err = c.store(ctx, conn, c.spec.Queue, c.spec.RunID, c.spec.Messages, c.spec.Cap)
+	c.result.Sent, err = c.store(ctx, conn, c.spec.Queue, batch{c.spec.RunID, c.spec.Messages, c.spec.PayloadBytes}, c.spec.Cap)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func (s *session) streamSpec(t *trial) Spec {
 	spec := s.spec(t)
 	spec.Work, spec.Measured = resultfile.Stream, true
 	spec.Messages = s.Selection.MessagesOf(t.scenario, t.system)
-	spec.WarmUpQueue, spec.WarmUpMessages = "warms", t.system.WarmUp
+	spec.warmUp("warms", t.system)
 	spec.Stream = &StreamSpec{Rate: t.system.Rate}
 	return spec
 }

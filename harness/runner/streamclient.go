@@ -149,8 +149,8 @@ func (s Spec) streamSampleInterval(usual time.Duration) time.Duration {
 // limit is the longest time that the sending may take.
 func (s *streaming) limit() time.Duration {
 	most := streamOverrun*s.spec.planned() + streamGrace
-	if s.capLeft > 0 {
-		return min(s.capLeft, most)
+	if s.spec.Cap > 0 {
+		return min(s.spec.Cap, most)
 	}
 	return most
 }

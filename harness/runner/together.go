@@ -121,7 +121,7 @@ func (t *both) received() int64 {
 
 // run has everybody go on until one side has come to its end.
 func (t *both) run(ctx context.Context, recorder *measure.Recorder) error {
-	capped, stopCap := afterCap(t.capLeft)
+	capped, stopCap := afterCap(t.spec.Cap)
 	defer stopCap()
 	began := time.Now()
 	all, ctx := errgroup.WithContext(ctx)

@@ -323,9 +323,9 @@ func TestTogetherIsHeld(t *testing.T) {
 // As a part of a run, with a server and its verification.
 func TestRunWithConsumersBeside(t *testing.T) {
 	t.Parallel()
-	x := system("x", "none")
+	x := system("x", "slow") // so that each side gets its turn while the other is at work
 	x.FillMessages, x.Beside = 20_000, 2
-	p := newPlan(t, 30_000, scenarioOf("send", resultfile.Produce, x))
+	p := newPlan(t, 5_000, scenarioOf("send", resultfile.Produce, x))
 	if err := errors.Join(p.Check(t.Context()), Run(t.Context(), p)); err != nil {
 		t.Fatal(err)
 	}

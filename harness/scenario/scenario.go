@@ -85,8 +85,18 @@ type System struct {
 	// the run's own cap is longer.
 	Cap time.Duration
 	// WarmUp messages are sent to a queue of their own, and consumed, before
-	// measuring.
-	WarmUp int64
+	// measuring, in no time that is bounded or measured. They are of WarmUpBytes of
+	// payload (0: as those that are measured), and their client has WarmUpOptions
+	// beside Options. What compiles as it runs is warmed up with many small
+	// messages for which nothing is awaited, whatever is measured then.
+	// WarmUpRate is the ExpectedRate of it; 0: that of the system.
+	WarmUp        int64
+	WarmUpBytes   int
+	WarmUpOptions driver.Options
+	WarmUpRate    int64
+	// MayReorder says that the system does not promise order with these options:
+	// messages out of it are counted and shown, and are no fault of an attempt.
+	MayReorder bool
 	// Backlog is the ID of the system of the scenario BacklogOf whose messages
 	// are consumed.
 	Backlog string
@@ -157,6 +167,10 @@ type systemRow struct {
 	Capped       bool           `toml:"capped"`
 	Cap          string         `toml:"cap"`
 	WarmUp       int64          `toml:"warm_up"`
+	WarmUpBytes  int            `toml:"warm_up_bytes"`
+	WarmUpRate   int64          `toml:"warm_up_rate"`
+	WarmUpOpts   map[string]any `toml:"warm_up_options"`
+	MayReorder   bool           `toml:"may_reorder"`
 	Backlog      string         `toml:"backlog"`
 	ExpectedRate int64          `toml:"expected_rate"`
 	StoredBytes  int64          `toml:"stored_bytes"`
@@ -305,6 +319,15 @@ func (row *systemRow) check(work resultfile.Work) []error {
 	if row.WarmUp < 0 || row.WarmUp > MaxMessages {
 		bad("warm_up = %d: 0 or more is wanted, up to %d", row.WarmUp, int64(MaxMessages))
 	}
+	if row.WarmUp == 0 && (row.WarmUpBytes != 0 || row.WarmUpRate != 0 || len(row.WarmUpOpts) > 0) {
+		bad("warm_up_bytes = %d, warm_up_rate = %d, warm_up_options = %v: they do nothing without warm_up", row.WarmUpBytes, row.WarmUpRate, row.WarmUpOpts)
+	}
+	if row.WarmUpBytes != 0 && (row.WarmUpBytes < MinPayloadBytes || row.WarmUpBytes > MaxPayloadBytes) {
+		bad("warm_up_bytes = %d: from %d to %d is wanted", row.WarmUpBytes, MinPayloadBytes, MaxPayloadBytes)
+	}
+	if row.WarmUpRate < 0 || row.WarmUpRate > MaxRate {
+		bad("warm_up_rate = %d: 0 or more is wanted, up to %d", row.WarmUpRate, MaxRate)
+	}
 	if row.ExpectedRate <= 0 || row.StoredBytes <= 0 || row.ExpectedRate > MaxRate || row.StoredBytes > maxStored {
 		bad("expected_rate = %d, stored_bytes = %d: both are wanted, up to %d and %d, to tell beforehand what time and disk space a run takes", row.ExpectedRate, row.StoredBytes, MaxRate, int64(maxStored))
 	}
@@ -314,7 +337,7 @@ func (row *systemRow) check(work resultfile.Work) []error {
 	if work == resultfile.Consume && row.Backlog == "" && row.Sweep == nil {
 		row.Backlog = row.ID
 	}
-	for _, table := range []map[string]any{row.Options, row.FillOptions} {
+	for _, table := range []map[string]any{row.Options, row.FillOptions, row.WarmUpOpts} {
 		if _, err := options(table); err != nil {
 			errs = append(errs, err)
 		}
@@ -332,10 +355,12 @@ func (f *file) scenario() Scenario {
 	for _, row := range f.Systems {
 		o, _ := options(row.Options) // all were checked
 		fill, _ := options(row.FillOptions)
+		warmUp, _ := options(row.WarmUpOpts)
 		limit, _ := parseCap(row.Cap)
 		s.Systems = append(s.Systems, System{
 			ID: row.ID, Label: row.Label, Driver: row.Driver, Role: row.Role, OnRequest: row.OnRequest, Options: o,
-			Capped: row.Capped, Cap: limit, WarmUp: row.WarmUp, Backlog: row.Backlog,
+			Capped: row.Capped, Cap: limit, Backlog: row.Backlog,
+			WarmUp: row.WarmUp, WarmUpBytes: row.WarmUpBytes, WarmUpOptions: warmUp, WarmUpRate: row.WarmUpRate, MayReorder: row.MayReorder,
 			ExpectedRate: row.ExpectedRate, StoredBytes: row.StoredBytes,
 			Series: row.Series, X: row.X, View: row.View,
 			PayloadBytes: row.PayloadBytes, Messages: row.Messages, FillMessages: row.FillMessages, FillOptions: fill,
@@ -389,8 +414,8 @@ func parseCap(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// LongestRun is how long an attempt of this system may send or receive, its
-// warm-up included, in a run of that cap; 0 is without bound.
+// LongestRun is how long an attempt of this system may send or receive while it
+// is measured, in a run of that cap; 0 is without bound.
 func (s System) LongestRun(runCap time.Duration) time.Duration {
 	limit := runCap
 	if limit == 0 && s.Capped {
