@@ -185,17 +185,18 @@ func flushRow(sync string) resultfile.ContractRow {
 	return r
 }
 
-// producerRow: a receipt comes when a message is in the journal, and with sync
-// always that is on the disk.
+// producerRow: a receipt comes when a message is on its way to the journal's
+// file, and with sync always when it is on the disk (KahaDB waits for the write of
+// a message that asks for a receipt only where the journal is synced).
 func (o options) producerRow(sync string) resultfile.ContractRow {
 	r := resultfile.ContractRow{Row: driver.RowProducerAck, Value: "none", Class: driver.AckNone}
 	switch o.receipt {
 	case "every":
-		r.Value, r.Class = "a receipt awaited for each message", driver.AckAppended
+		r.Value, r.Class = "a receipt awaited for each message", driver.AckReceived
 	case "bulk":
-		r.Value, r.Class = fmt.Sprintf("a receipt for %d messages, %d outstanding at most", o.receiptEvery, o.window), driver.AckAppended
+		r.Value, r.Class = fmt.Sprintf("a receipt for %d messages, %d outstanding at most", o.receiptEvery, o.window), driver.AckReceived
 	}
-	if r.Class == driver.AckAppended && sync == "always" {
+	if r.Class == driver.AckReceived && sync == "always" {
 		r.Class = driver.AckFlushed
 	}
 	return r

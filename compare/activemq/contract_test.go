@@ -42,7 +42,7 @@ func TestSettingsContract(t *testing.T) {
 	}
 	rows := drivertest.Contract(t, s, m)
 	for name, class := range map[string]string{
-		driver.RowDurability: driver.Persistent, driver.RowFlush: "interval 1s", driver.RowProducerAck: driver.AckAppended,
+		driver.RowDurability: driver.Persistent, driver.RowFlush: "interval 1s", driver.RowProducerAck: driver.AckReceived,
 		driver.RowConsumerAck: driver.AckBulk, driver.RowPrefetch: "100000",
 	} {
 		if rows[name].Class != class {

@@ -19,11 +19,12 @@ type options struct {
 	Sync         string // of the journal: never, periodic, always
 	heapMB       int    // of the Java machine, MiB
 	MemoryMB     int    // memoryUsage: what the broker keeps messages in, MiB
-	// KeepsOrder switches off two of ActiveMQ's defaults: the cache of a queue's
-	// cursor, and storing beside dispatching. With both on, a message was seen
-	// out of its order. The likely cause, not proven, is the known race when the
-	// cache becomes full while a message is still being stored (AMQ-9625).
-	KeepsOrder bool
+	// Cache keeps what a queue's cursor will dispatch in memory, and Concurrent
+	// stores a message beside its dispatching. Both are on as ActiveMQ comes. With
+	// both on, a message was seen out of its order. The likely cause, not proven, is
+	// the known race when the cache becomes full while a message is still being
+	// stored (AMQ-9625).
+	Cache, Concurrent bool
 
 	// Of KahaDB's index and journal:
 	IndexBatch    int // changed index pages that are written together
@@ -50,7 +51,8 @@ func readOptions(o driver.Options) (options, error) {
 		Sync:          r.OneOf("sync", "never", "periodic", "always"),
 		heapMB:        r.Int("heap-mb", 2048, 256, 1<<20),
 		MemoryMB:      r.Int("memory-mb", 512, 16, 1<<20),
-		KeepsOrder:    r.OneOf("order", "kept", "as-shipped") == "kept",
+		Cache:         r.OneOf("use-cache", "false", "true") == "true",
+		Concurrent:    r.OneOf("concurrent-store", "false", "true") == "true",
 		IndexBatch:    r.Int("index-batch", defaultIndexBatch, 1, 1_000_000),
 		IndexCache:    r.Int("index-cache", defaultIndexCache, 100, 1_000_000),
 		IndexAsync:    r.OneOf("index-async", "false", "true") == "true",

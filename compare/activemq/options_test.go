@@ -89,7 +89,9 @@ func TestSettingsFollowOptions(t *testing.T) {
 		{nil, {"index-cache": "100000"}},
 		{nil, {"index-async": "true"}},
 		{nil, {"preallocation": "none"}},
-		{nil, {"order": "as-shipped"}},
+		{nil, {"use-cache": "true"}},
+		{nil, {"concurrent-store": "true"}},
+		{{"use-cache": "true"}, {"use-cache": "true", "concurrent-store": "true"}},
 		{nil, {"heap-mb": "1024"}},
 		{nil, {"memory-mb": "256"}},
 	})

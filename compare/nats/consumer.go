@@ -60,7 +60,9 @@ func (r *consumer) prepare(ctx context.Context) error {
 	if err != nil {
 		return r.fail("asking for the first message", err)
 	}
-	cfg := jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverAllPolicy, InactiveThreshold: inactive}
+	cfg := jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverAllPolicy, InactiveThreshold: inactive,
+		MemoryStorage: true, // of its place in the stream: it is gone with the run
+	}
 	if r.c.opt.ackAll {
 		cfg.AckPolicy = jetstream.AckAllPolicy
 		// Never reached, so that it is the prefetch that bounds.

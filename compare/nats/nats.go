@@ -68,7 +68,7 @@ func (d *Driver) Settings(ctx context.Context, broker host.Host, o driver.Option
 	}
 	return []driver.Setting{
 		{Row: "version", Value: "NATS " + version},
-		{Row: "protocol and client", Value: "NATS with JetStream, github.com/nats-io/nats.go v1.55.0, one connection"},
+		{Row: "protocol and client", Value: "NATS with JetStream, github.com/nats-io/nats.go v1.55.0, one connection; pulls by this driver's own requests on one subscription, in the way of the library's Consume"},
 		{Row: "persistence", Value: "stream in files (storage file, one replica): a message is written to its file before it is acknowledged"},
 		{Row: "flush to disk", Value: "fsync in the background every 2 minutes (sync_interval, the default): an ack does not say that a message is safe from a loss of power"},
 		{Row: "producer acknowledgement", Value: opt.acknowledgement()},
@@ -100,6 +100,7 @@ func deviations(o options) string {
 		list = append(list, fmt.Sprintf("window %d for %d", o.window, defaultWindow))
 	}
 	list = append(list, fmt.Sprintf("pulls of %d messages for 500", o.prefetch))
+	list = append(list, "the consumer's state in memory")
 	if !o.ackAll {
 		list = append(list, "ack policy none for explicit")
 	} else {

@@ -20,8 +20,12 @@
 //   - confirms = bulk: confirms handled as a stream, asynchronously, with many
 //     outstanding; waiting for each is what the page warns of ("Consumer
 //     Acknowledgements and Publisher Confirms", www.rabbitmq.com/confirms.html).
-//   - ack = manual with acknowledgements of many at once, and a prefetch of 100
-//     to 300 messages (same page).
+//   - ack = manual with acknowledgements of many at once, and for a queue a prefetch
+//     of 100 to 300 messages (same page). A stream's prefetch is its credit: the
+//     page on streams has 100 in its example and gives no best value.
+//   - Erlang's schedulers that do not wait busily (+sbwt none), which its page on
+//     "Runtime Tuning" advises where a machine is shared (www.rabbitmq.com/runtime.html):
+//     so they are as the package comes, in both views.
 //   - queue = lazy for queues of millions of messages, where a queue and not a
 //     log is wanted ("Lazy Queues", www.rabbitmq.com/lazy-queues.html).
 //
@@ -93,7 +97,7 @@ func (d *Driver) Settings(ctx context.Context, broker host.Host, o driver.Option
 		{Row: "consumer prefetch", Value: prefetch},
 		{Row: "queue or log", Value: fmt.Sprintf("one queue, %s (arguments: %s), default exchange; a queue for each of several consumers, by a fanout exchange, but for a stream", opt.queue, args)},
 		{Row: "memory", Value: fmt.Sprintf("memory watermark %d %% of the memory that the server may use; disk_free_limit 500 MB", opt.memory)},
-		{Row: "deviations from the defaults", Value: fmt.Sprintf("queue %s for classic; vm_memory_high_watermark.relative %.2f for 0.40; disk_free_limit.absolute 500MB for 50MB; %sloopback_users none; no plugins; client heartbeat %v for 10s",
+		{Row: "deviations from the defaults", Value: fmt.Sprintf("queue %s for classic; vm_memory_high_watermark.relative %.2f for 0.40; disk_free_limit.absolute 500MB for 50MB; %sloopback_users none; no plugins; Erlang's schedulers do not wait busily, as shipped (+sbwt none); client heartbeat %v for 10s",
 			opt.queue, float64(opt.memory)/100, opt.counting(), heartbeat)},
 	}, nil
 }
