@@ -47,7 +47,10 @@ build: ## build bin/kafka and bin/testbed
 	$(GO) build -o bin/ ./kafka/cmd/kafka ./harness/cmd/testbed
 
 setup: ## install the system packages that are missing (Debian, Ubuntu)
-	@sh harness/env/setup.sh
+	@sh harness/env/setup.sh $(setup_for)
+
+# To measure two hosts behind ssh this machine needs no servers of its own.
+bench smoke smoke-all: setup_for = $(if $(TESTBED),$$(sed -n 's/^kind *= *"ssh".*/ssh/p' '$(TESTBED)'))
 
 # Those of the testbed one package at a time: some measure the emulated link, and
 # the smoke test runs the whole experiment. The others wait more than they work.
@@ -137,8 +140,11 @@ smoke: setup build ## the same path, tiny (under 3 minutes)
 smoke-all: setup build ## every scenario, tiny (up to an hour)
 	$(call measured,--scenario smoke-all $(tried))
 
-compare: build ## the table of ratios against RabbitMQ and ActiveMQ, of each reference run
-	@between=; for run in results/reference/*/run.json; do $$between; ./bin/testbed compare "$$(dirname "$$run")" || exit 1; between=echo; done
+# The run that the README quotes. RUNS="results/reference/*/" shows all.
+RUNS ?= results/reference/20261130T152404Z-fig4-producer-fig5-consumer
+
+compare: build ## the table of ratios against RabbitMQ and ActiveMQ, of the run that the README quotes, or of RUNS
+	@between=; for run in $(RUNS); do $$between; if [ -e "$$run/run.json" ]; then ./bin/testbed compare --ratios "$$run" || exit 1; between=echo; fi; done
 
 figures: build ## redraw the figures of results/reference
 	@for d in results/reference/*/; do ./bin/testbed plot "$$d" || exit 1; done

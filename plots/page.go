@@ -38,7 +38,7 @@ func Page(r *resultfile.Result, first ...NamedTable) ([]byte, error) {
 		for _, f := range figuresOf(r, s) {
 			fmt.Fprintf(&b, "![%s](%s.png)\n\n", escape(f.chart.name()), f.name)
 		}
-		if err := t.write(&b, asMarkdown); err != nil {
+		if err := t.write(&b, asMarkdown, wholeTables); err != nil {
 			return nil, err
 		}
 		if s.Limit != "" {

@@ -13,12 +13,32 @@ import (
 // RatesTable writes, for a terminal, the tables of every scenario: the rates,
 // how many times as fast as RabbitMQ and ActiveMQ that is, what it cost, and
 // how the tables are to be read.
-func RatesTable(w io.Writer, r *resultfile.Result) error { return writeRates(w, r, asText) }
+func RatesTable(w io.Writer, r *resultfile.Result) error {
+	return writeRates(w, r, asText, wholeTables)
+}
 
 // RatesMarkdown writes the same tables as Markdown.
-func RatesMarkdown(w io.Writer, r *resultfile.Result) error { return writeRates(w, r, asMarkdown) }
+func RatesMarkdown(w io.Writer, r *resultfile.Result) error {
+	return writeRates(w, r, asMarkdown, wholeTables)
+}
 
-func writeRates(w io.Writer, r *resultfile.Result, as format) error {
+// RatiosTable writes, for a terminal, the rates and ratios alone.
+func RatiosTable(w io.Writer, r *resultfile.Result) error {
+	return writeRates(w, r, asText, ratiosAlone)
+}
+
+// RatiosMarkdown writes the same as Markdown.
+func RatiosMarkdown(w io.Writer, r *resultfile.Result) error {
+	return writeRates(w, r, asMarkdown, ratiosAlone)
+}
+
+// How much of the tables is written.
+const (
+	wholeTables = iota
+	ratiosAlone
+)
+
+func writeRates(w io.Writer, r *resultfile.Result, as format, much int) error {
 	if _, err := fmt.Fprintf(w, as.title, as.words(runLine(r.Run))); err != nil {
 		return err
 	}
@@ -26,27 +46,37 @@ func writeRates(w io.Writer, r *resultfile.Result, as format) error {
 		if _, err := fmt.Fprintf(w, as.heading, as.words(t.Title)); err != nil {
 			return err
 		}
-		if err := t.write(w, as); err != nil {
+		if err := t.write(w, as, much); err != nil {
 			return err
 		}
 		if _, err := fmt.Fprintln(w); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintln(w, as.paragraph(legendOfTables))
+	legend := legendOfTables
+	if much == ratiosAlone {
+		legend = legendOfRatios
+	}
+	_, err := fmt.Fprintln(w, as.paragraph(legend))
 	return err
 }
 
 // legendOfTables says what the columns are that do not speak for themselves.
-const legendOfTables = "Of the limit: the share of the physical limit; – for the limit itself, and for systems whose own format of a message is not known byte by byte. " +
+const legendOfTables = legendOfShares +
 	"Client's view: messages that the client handed over (or received) a second, until its last call returned. " +
 	"CPU: processor time of the processes, user and system. " +
 	"Format: a message of the test in the system's own format, with its header. " +
 	"Store: how much more disk space the system's files took after the attempt than before; of one that produces, without taking off what was removed meanwhile, which was there before. " +
 	"Disk writes: what the broker's processes gave to the disk while they were measured; the kernel may write the rest later. " +
-	"(extra): an addition to the paper's figure. –: not known, or not measured; of a store, that it did not grow."
+	legendOfRoles + " –: not known, or not measured; of a store, that it did not grow."
 
-func (t Rates) write(w io.Writer, as format) error {
+const (
+	legendOfShares = "Of the limit: the share of the physical limit; – for the limit itself, and for systems whose own format of a message is not known byte by byte. "
+	legendOfRoles  = "(extra): an addition to the paper's figure."
+	legendOfRatios = legendOfShares + legendOfRoles + " –: not known, or not measured."
+)
+
+func (t Rates) write(w io.Writer, as format, much int) error {
 	if err := as.table(t.rates(), w); err != nil {
 		return err
 	}
@@ -57,9 +87,15 @@ func (t Rates) write(w io.Writer, as format) error {
 		if err := as.table(t.ratios(), w); err != nil {
 			return err
 		}
+		if much == ratiosAlone {
+			return nil
+		}
 		if _, err := fmt.Fprintln(w); err != nil {
 			return err
 		}
+	}
+	if much == ratiosAlone {
+		return nil
 	}
 	if err := as.table(t.costs(), w); err != nil {
 		return err

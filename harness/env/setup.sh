@@ -1,7 +1,9 @@
 #!/bin/sh
 # Installs the system packages that the testbed and its tests need, and starts
 # none of them: the testbed starts its own servers. Quick when nothing is
-# missing; can be run again at any time. "make setup" calls it.
+# missing; can be run again at any time. "make setup" calls it. With the argument
+# "ssh" it is for a machine from which two other hosts are reached, which needs no
+# servers of its own.
 set -eu
 
 # package, and the files or programs by which it is known to be there
@@ -18,33 +20,38 @@ need() {
 		return
 	done
 }
-need rabbitmq-server /usr/lib/rabbitmq/bin/rabbitmq-server erl epmd
-need activemq /usr/share/java/activemq-run.jar java
-need nats-server nats-server
-need haproxy haproxy # the load balancer before a pipeline
-need iproute2 ip tc
-need openssh-server /usr/sbin/sshd
-need openssh-client ssh ssh-keygen
-need bash bash
-need strace strace # for a test only
-# For tests of Kafka's coordination. The package starts no server.
-need zookeeper /usr/share/java/zookeeper.jar java
-# For tests that take the disk away from a broker.
-need e2fsprogs mkfs.ext4
-need mount mount losetup
-# For "testbed up --raid10" and its tests.
-need btrfs-progs mkfs.btrfs
-need util-linux fallocate findmnt
-# For the tests on Hadoop ("make test-hadoop"), whose jars Maven fetches.
-need maven mvn
-need default-jdk-headless javac
-# For the race detector ("make race").
-need gcc gcc
-need libc6-dev /usr/include/stdlib.h
-# For the test that looks at the report. Ubuntu has it only as a snap, so there
-# it is left to the user.
-if ! command -v google-chrome >/dev/null && ! command -v chromium-browser >/dev/null && grep -qx 'ID=debian' /etc/os-release; then
-	need chromium chromium
+if [ "${1:-}" = ssh ]; then
+	need openssh-client ssh
+	need bash bash
+else
+	need rabbitmq-server /usr/lib/rabbitmq/bin/rabbitmq-server erl epmd
+	need activemq /usr/share/java/activemq-run.jar java
+	need nats-server nats-server
+	need haproxy haproxy # the load balancer before a pipeline
+	need iproute2 ip tc
+	need openssh-server /usr/sbin/sshd
+	need openssh-client ssh ssh-keygen
+	need bash bash
+	need strace strace # for a test only
+	# For tests of Kafka's coordination. The package starts no server.
+	need zookeeper /usr/share/java/zookeeper.jar java
+	# For tests that take the disk away from a broker.
+	need e2fsprogs mkfs.ext4
+	need mount mount losetup
+	# For "testbed up --raid10" and its tests.
+	need btrfs-progs mkfs.btrfs
+	need util-linux fallocate findmnt
+	# For the tests on Hadoop ("make test-hadoop"), whose jars Maven fetches.
+	need maven mvn
+	need default-jdk-headless javac
+	# For the race detector ("make race").
+	need gcc gcc
+	need libc6-dev /usr/include/stdlib.h
+	# For the test that looks at the report. Ubuntu has it only as a snap, so there
+	# it is left to the user.
+	if ! command -v google-chrome >/dev/null && ! command -v chromium-browser >/dev/null && grep -qx 'ID=debian' /etc/os-release; then
+		need chromium chromium
+	fi
 fi
 missing=${missing# }
 [ -n "$missing" ] || exit 0
@@ -67,7 +74,7 @@ fi
 if [ "$(id -u)" -ne 0 ]; then
 	if command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
 		echo "setup: installing $missing with sudo" >&2
-		exec sudo sh "$0"
+		exec sudo sh "$0" "$@"
 	fi
 	echo "setup: missing: $missing. Installing needs root rights. Call, as root:" >&2
 	echo "  apt-get update && apt-get install --no-install-recommends $missing" >&2

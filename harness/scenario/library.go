@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"kafkalab/results/resultfile"
@@ -31,6 +32,7 @@ func (l Library) Names() ([]string, error) {
 			names = append(names, strings.TrimSuffix(f, ".toml"))
 		}
 	}
+	slices.Sort(names) // without the ending, so that "backlog" stands before "backlog-consume"
 	return names, nil
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 func listCommand() command {
-	return command{name: "list", summary: "list the scenarios; with a name, what it is for, its limit, claims and systems", run: runList}
+	return command{name: "list", summary: "list the scenarios; with a name, what it is for, its limit, claims and systems", prints: true, run: runList}
 }
 
 func runList(_ context.Context, args []string, std stdio) error {

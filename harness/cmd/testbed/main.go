@@ -20,6 +20,9 @@ type command struct {
 	summary string // one line for the list
 	// hidden commands are those that the testbed itself calls on a host.
 	hidden bool
+	// prints says that the command does nothing but print: a reader that has
+	// enough ends it, and is no fault.
+	prints bool
 	run    func(ctx context.Context, args []string, std stdio) error
 }
 
@@ -71,7 +74,7 @@ func realMain(ctx context.Context, args []string, std stdio) int {
 		err := c.run(ctx, args[1:], std)
 		var u usageError
 		switch {
-		case err == nil || errors.Is(err, pflag.ErrHelp):
+		case err == nil || errors.Is(err, pflag.ErrHelp) || c.prints && errors.Is(err, syscall.EPIPE):
 			return 0
 		case errors.As(err, &u):
 			fmt.Fprintf(std.Err, "testbed %s: %v\nSee \"testbed %s --help\".\n", c.name, err, c.name)
@@ -95,5 +98,5 @@ func usage(w io.Writer) {
 			fmt.Fprintf(w, "  %-10s %s\n", c.name, c.summary)
 		}
 	}
-	fmt.Fprint(w, "\nExample:\n  testbed doctor && testbed up && testbed run --scenario smoke && testbed down\n")
+	fmt.Fprint(w, "\nExample:\n  testbed doctor && testbed up && testbed run --scenario smoke && testbed down\n\n\"testbed COMMAND --help\" says more of each.\n")
 }

@@ -50,7 +50,7 @@ func newRunFlags(std stdio) *runFlags {
 	flags.StringArrayVar(&f.systems, "system", nil, "only the system of this `name`, or all of the driver of this name; may be given several times (default all)")
 	flags.Int64Var(&f.messages, "messages", 0, "messages of one attempt, to which the numbers of a scenario's systems are brought in proportion (default what the scenario says, or 1000000)")
 	flags.IntVar(&f.repeat, "repeat", 0, "repetitions (default what the scenario says, or 3)")
-	flags.StringVar(&f.cap, "cap", "", "longest `time` of one attempt, or none (default what the scenario says, or 45s)")
+	flags.StringVar(&f.cap, "cap", "", "longest `time` that one attempt is measured, or none (default what the scenario says, or 45s)")
 	flags.Int64Var(&f.seed, "seed", 0, "seed of the order of the systems (default drawn, and printed)")
 	flags.StringVar(&f.out, "out", "results/local", "`folder` in which the run gets a folder of its own")
 	flags.StringVar(&f.resume, "resume", "", "go on with the run in this `folder`: make what is not valid yet")
@@ -71,6 +71,7 @@ status is 0 only if every attempt is valid.
 Examples:
   testbed run --scenario fig4-producer --scenario fig5-consumer --figures
   testbed run --scenario fig5-consumer --system kafka --messages 10000000 --cap none --repeat 1
+  testbed run --testbed my-testbed.toml --scenario fig4-producer --figures
   testbed run --resume results/local/20261130T120000Z-fig4-producer
   testbed run --scenario latency --repeat 6 --plan
 `)
@@ -302,6 +303,9 @@ func (f *runFlags) goOn(kind host.Kind, dir string) string {
 	}
 	if f.figures {
 		line += " --figures"
+	}
+	if f.look != 0 && f.look != defaultLook {
+		line += " --look-time " + f.look.String()
 	}
 	return line
 }

@@ -236,14 +236,15 @@ func TestGoOn(t *testing.T) {
 		testbed string
 		raid10  bool
 		figures bool
+		look    time.Duration
 		want    string
 	}{
-		{host.Namespace, "", true, true, calledAs() + " up --raid10 && " + calledAs() + " run --resume dir --figures"},
-		{host.Namespace, "", false, true, calledAs() + " up && " + calledAs() + " run --resume dir --figures"},
-		{host.Namespace, "my.toml", false, false, calledAs() + " up --testbed my.toml && " + calledAs() + " run --testbed my.toml --resume dir"},
-		{host.SSH, "my.toml", false, true, calledAs() + " run --testbed my.toml --resume dir --figures"},
+		{host.Namespace, "", true, true, 0, calledAs() + " up --raid10 && " + calledAs() + " run --resume dir --figures"},
+		{host.Namespace, "", false, true, defaultLook, calledAs() + " up && " + calledAs() + " run --resume dir --figures"},
+		{host.Namespace, "my.toml", false, false, 0, calledAs() + " up --testbed my.toml && " + calledAs() + " run --testbed my.toml --resume dir"},
+		{host.SSH, "my.toml", false, true, 200 * time.Millisecond, calledAs() + " run --testbed my.toml --resume dir --figures --look-time 200ms"},
 	} {
-		f := &runFlags{testbed: &c.testbed, raid10: &c.raid10, figures: c.figures}
+		f := &runFlags{testbed: &c.testbed, raid10: &c.raid10, figures: c.figures, look: c.look}
 		if got := f.goOn(c.kind, "dir"); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}
