@@ -43,6 +43,7 @@ type Claim struct {
 // claims.toml says what its keys mean.
 type Check struct {
 	Says          string         `toml:"says"`
+	Short         string         `toml:"short"`
 	Beside        bool           `toml:"beside"`
 	Scenario      string         `toml:"scenario"`
 	NotBuilt      bool           `toml:"not_built"`
@@ -57,6 +58,7 @@ type Check struct {
 	Tolerance     float64        `toml:"tolerance"`
 	NotTestable   string         `toml:"not_testable"`
 	LeastMessages int64          `toml:"least_messages"`
+	LinkMbps      float64        `toml:"link_mbps"`
 }
 
 // Statistic is what is made of a quantity.
@@ -153,13 +155,25 @@ func (c Claim) check(scenarios map[string][]string) error {
 	if !slices.ContainsFunc(c.Checks, func(k Check) bool { return !k.Beside }) {
 		errs = append(errs, errors.New("nothing says how it is judged: a check that is not beside is wanted"))
 	}
+	numbers := 0
+	for _, k := range c.Checks {
+		if k.counts() {
+			numbers++
+		}
+	}
 	for i, k := range c.Checks {
+		if several := numbers > 1 && k.counts(); several != (k.Short != "") {
+			errs = append(errs, fmt.Errorf("check %d (%s): short = %q: one is wanted for each of several numbers that make a verdict, and for nothing else", i+1, k.Says, k.Short))
+		}
 		if err := k.check(scenarios); err != nil {
 			errs = append(errs, fmt.Errorf("check %d (%s): %w", i+1, k.Says, err))
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// counts says whether the check gives a number that stands behind the verdict.
+func (k Check) counts() bool { return k.measures() && !k.Beside }
 
 // measures says whether the check looks at a quantity.
 func (k Check) measures() bool { return k.Quantity != "" }
@@ -190,7 +204,7 @@ func (k Check) check(scenarios map[string][]string) error {
 // still to be built, or it cannot be tested.
 func (k Check) checkUnmeasured() error {
 	decides := k.System != "" || len(k.Systems) > 0 || k.Against != "" || k.measures() || k.Statistic != "" || k.IntervalOver != "" || k.Relation != "" ||
-		k.Value != 0 || k.Tolerance != 0 || k.LeastMessages != 0
+		k.Value != 0 || k.Tolerance != 0 || k.LeastMessages != 0 || k.LinkMbps != 0
 	switch {
 	case decides:
 		return errors.New("it says how to decide, but names no quantity, or a scenario that is not built")

@@ -20,7 +20,7 @@ type world func(a *resultfile.Attempt)
 // asInThePaper is a world in which everything is as the paper says.
 func asInThePaper(a *resultfile.Attempt) {
 	rates := map[string]float64{
-		"fig4-producer/kafka-b1": 50_000, "fig4-producer/kafka-b1-plain": 50_000, "fig4-producer/kafka-b50": 400_000,
+		"fig4-producer/kafka-b1": 50_000, "fig4-producer/kafka-b1-plain": 50_000, "fig4-producer/kafka-b50": 480_000,
 		"fig5-consumer/kafka": 22_000, "batch-sweep/kafka-1": 50_000, "batch-sweep/kafka-plain-1": 50_000, "acks/kafka-none": 500_000, "acks/kafka-b1-none": 500_000,
 		"restart-cache/kafka-cold": 100_000, "soak/kafka": 115_740,
 	}
@@ -125,7 +125,7 @@ func everyClaim(t *testing.T, of world) *resultfile.Result {
 	host := func(name string) resultfile.Host { return resultfile.Host{Name: name} }
 	w, err := resultfile.Create(filepath.Join(t.TempDir(), "every-claim"), resultfile.Run{
 		Started: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), Ended: time.Date(2026, 11, 30, 13, 0, 0, 0, time.UTC), Commit: "0123456789ab", Command: "testbed run (synthetic)",
-		Testbed:  resultfile.Testbed{Kind: "netns", Emulated: true, ClientHost: host("client"), BrokerHost: host("broker"), LinkGoodputMbps: 669, LinkReverseGoodputMbps: 669},
+		Testbed:  resultfile.Testbed{Kind: "netns", Emulated: true, ClientHost: host("client"), BrokerHost: host("broker"), LinkGoodputMbps: 870, LinkReverseGoodputMbps: 870},
 		Messages: 1_000_000, Repeat: 1, Scenarios: all,
 	})
 	if err != nil {

@@ -38,12 +38,13 @@ func (r *Report) HTML() ([]byte, error) {
 		Style          template.CSS
 		Method         string
 		Emulated       string
+		Reading        string
 		ViewsNote      string
 		ArrayNote      string
 		DrawnNote      string
 		Legend         []string
 		DeviationsHTML template.HTML
-	}{r, template.CSS(pageStyle), method, emulatedNote, viewsNote, arrayNote, drawnNote, plots.Legend(), markdownHTML(withoutTitle(deviations), 1)})
+	}{r, template.CSS(pageStyle), method, emulatedNote, readingNote, viewsNote, arrayNote, drawnNote, plots.Legend(), markdownHTML(withoutTitle(deviations), 1)})
 	return b.Bytes(), err
 }
 

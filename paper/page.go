@@ -51,6 +51,7 @@ func (m *page) claimsFirst() error {
 	if len(m.report.Goals) > 0 {
 		m.line("How near our own system comes to the limits of the machine is in the table of [goals](#goals). %s\n", m.report.GoalCounts())
 	}
+	m.line("%s\n", plots.Escape(readingNote))
 	m.line("## Claims\n")
 	m.claimTable(m.report.Claims)
 	m.line("%s\n\n%s\n", plots.Escape(method), plots.Escape(emulatedNote))
@@ -103,12 +104,16 @@ func (m *page) runs() error {
 func (m *page) numbers(c Judged) string {
 	var parts []string
 	for _, n := range c.Numbers() {
-		parts = append(parts, fmt.Sprintf("[%s](%s)", plots.Escape(n.Text), m.report.part(n.Run).Link))
+		of := ""
+		if n.Of != "" {
+			of = plots.Escape(n.Of) + ": "
+		}
+		parts = append(parts, fmt.Sprintf("%s[%s](%s)", of, plots.Escape(n.Text), m.report.part(n.Run).Link))
 	}
 	if len(parts) == 0 {
 		return "–"
 	}
-	return strings.Join(parts, " · ")
+	return strings.Join(parts, "<br>")
 }
 
 // where is the place in the paper.
@@ -157,10 +162,7 @@ func (m *page) check(k JudgedCheck) {
 	}
 	for i, f := range k.Others() {
 		p := m.report.part(f.Run)
-		s := fmt.Sprintf("[%s](%s)", plots.Escape(k.Measured(f)), p.Link)
-		if other := k.Differs(f); other != "" {
-			s += " (" + other + ")"
-		}
+		s := fmt.Sprintf("[%s](%s) (%s)", plots.Escape(k.Measured(f)), p.Link, k.Aside(f))
 		start, end := "  Other runs: ", ";"
 		if i > 0 {
 			start = "  "

@@ -124,6 +124,8 @@ func (c *Claims) judge(k Check, runs []*resultfile.Result, scenarios map[string]
 			case !ok:
 			case whyTrial(r.Run) != "":
 				j.Passed = append(j.Passed, Passed{r, whyTrial(r.Run)})
+			case !k.fitsLink(r.Run.Testbed):
+				j.Passed = append(j.Passed, Passed{r, fmt.Sprintf("its link has a goodput of %.0f Mb/s, and the claim is about one of %.0f Mb/s", r.Run.Testbed.LinkGoodputMbps, k.LinkMbps)})
 			case asked(k, r) < least:
 				j.Passed = append(j.Passed, Passed{r, fmt.Sprintf("it asked for %s messages in an attempt, and %s are wanted", plots.Whole(asked(k, r)), plots.Whole(least))})
 			default:
@@ -152,6 +154,11 @@ func (c *Claims) judge(k Check, runs []*resultfile.Result, scenarios map[string]
 		j.Why = fmt.Sprintf("waits for a run of the scenario %s with valid attempts of %s", k.Scenario, names)
 	}
 	return j
+}
+
+// fitsLink says whether a testbed's link is of the rate that the claim is about.
+func (k Check) fitsLink(t resultfile.Testbed) bool {
+	return k.LinkMbps == 0 || t.LinkGoodputMbps >= 0.85*k.LinkMbps && t.LinkGoodputMbps <= k.LinkMbps
 }
 
 // betterFirst orders findings by how much they are worth.

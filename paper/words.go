@@ -13,6 +13,8 @@ import (
 func (k Check) split(v float64) (number, unit string) {
 	unit = k.Quantity.Unit()
 	switch {
+	case k.Statistic == MedianRatio && k.looksLikeBorder(v):
+		return strconv.FormatFloat(v, 'f', 4, 64), "times"
 	case k.Statistic == MedianRatio:
 		return plots.Factor(v), "times"
 	case unit == "s" || unit == "B" || unit == "B/s":
@@ -25,6 +27,17 @@ func (k Check) split(v float64) (number, unit string) {
 		return strconv.FormatFloat(v, 'g', 2, 64), unit
 	}
 	return plots.Rounded(v), unit
+}
+
+// looksLikeBorder says whether a ratio would be written as one of the numbers at
+// which the check's verdict changes, although it is not that.
+func (k Check) looksLikeBorder(v float64) bool {
+	for _, at := range []float64{k.Value, k.Value * (1 - k.Tolerance), k.Value * (1 + k.Tolerance)} {
+		if k.measures() && v != at && plots.Factor(v) == plots.Factor(at) {
+			return true
+		}
+	}
+	return false
 }
 
 // HoldsIf says what must be measured for the check to hold.
@@ -84,26 +97,20 @@ func (k Check) Spread(f Finding) string {
 	return fmt.Sprintf("lowest .. highest %s .. %s, %d repetitions, too few for an interval", low, high, f.Repetitions)
 }
 
-// Short is a number in a summary, with the finding that it comes from.
+// Short is a number in a summary, with what it is of, if there are several, and
+// the finding that it comes from.
 type Short struct {
+	Of   string
 	Text string
 	Finding
 }
 
-// Numbers are those that the checks give, in short: a unit stands behind the
-// last number in a row that has it.
+// Numbers are those that the checks give, in short.
 func (j Judged) Numbers() []Short {
 	var out []Short
-	var units []string
 	for _, k := range j.Checks {
 		if f := k.First(); f != nil && !k.Beside {
-			number, unit := k.split(f.Number)
-			out, units = append(out, Short{number, *f}), append(units, unit)
-		}
-	}
-	for i, unit := range units {
-		if i == len(units)-1 || units[i+1] != unit {
-			out[i].Text += " " + unit
+			out = append(out, Short{k.Short, k.Measured(*f), *f})
 		}
 	}
 	return out
@@ -152,13 +159,21 @@ func (k JudgedCheck) Others() []Finding {
 	return k.Findings[1:]
 }
 
-// Differs says which verdict a finding would give where it is not that of the
-// check, else "".
-func (k JudgedCheck) Differs(f Finding) string {
-	if k.NotTestable != "" || f.Verdict == k.Verdict {
-		return ""
+// Aside says how much stands behind a finding, and which verdict it would give
+// where that is not the one of the check.
+func (k JudgedCheck) Aside(f Finding) string {
+	words := fmt.Sprintf("%s of %s messages", repetitions(f.Repetitions), plots.Whole(asked(k.Check, f.Run)))
+	if k.NotTestable == "" && f.Verdict != k.Verdict {
+		words += ", " + string(f.Verdict)
 	}
-	return string(f.Verdict)
+	return words
+}
+
+func repetitions(n int) string {
+	if n == 1 {
+		return "1 repetition"
+	}
+	return fmt.Sprintf("%d repetitions", n)
 }
 
 // Counts says how many claims have each verdict, in the order of a summary;
@@ -209,6 +224,9 @@ const method = "A verdict follows from the valid attempts in the result folders 
 	"A claim holds if all its checks do, is contradicted if none holds even in part and one is contradicted, and holds in part otherwise. " +
 	"Absolute rates of two different machines are not to be compared: a rate beyond the paper's holds in part, since the paper's is reached. " +
 	"What is not testable here, or not measured yet, waits or says why."
+
+// readingNote says what may be skipped.
+const readingNote = "The table of claims is the outcome. \"Numbers\" says for each claim what stands behind it. What follows the goals is there to be looked up: the tables of each run, in the order of their time."
 
 // emulatedNote says what the label means.
 const emulatedNote = "Runs marked \"emulated\" have both hosts on one machine, as network namespaces with a link held to its rate between them, or as two that ssh reaches: ratios say more than rates, and the broker's processor time for a message more than either. " +
