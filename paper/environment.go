@@ -20,6 +20,9 @@ func environment(run resultfile.Run) string {
 	if t.HeldMemoryBytes > 0 {
 		out = append(out, fmt.Sprintf("The broker host is a virtual machine with a balloon: its free memory (%s GiB at the beginning) was held and given up as others wanted it, so that its own host could not take it back.", plots.Rounded(float64(t.HeldMemoryBytes)/(1<<30))))
 	}
+	if t.HeldInPart {
+		out = append(out, "The broker host's free memory was held for a part of the run's attempts only, so that rates of the others may spread more.")
+	}
 	if c := t.Clock; c != nil && c.Same {
 		out = append(out, "Both hosts have one clock, so latencies from one to the other need no correction.")
 	} else if c != nil {

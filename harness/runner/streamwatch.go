@@ -180,7 +180,7 @@ func (s *streaming) conclude(ctx context.Context, err error) error {
 	case err == nil && arrived > sent:
 		count = fmt.Sprintf("the server counts %d messages, but %d were sent", arrived, sent)
 	}
-	if fault := r.Contents.Err(); fault != nil {
+	if fault := s.faultOf(r.Contents); fault != nil {
 		contents = fault.Error()
 		if stalled {
 			contents = fmt.Sprintf("%s; nothing more came for %v", contents, s.spec.Stall)

@@ -239,7 +239,7 @@ func (t *both) tell() {
 		if n < r.wanted {
 			found.Lost = 0 // what has not come yet is not lost
 		}
-		if fault := found.Err(); fault != nil && t.result.Fault == "" {
+		if fault := t.faultOf(found); fault != nil && t.result.Fault == "" {
 			t.result.Fault = fmt.Sprintf("consumer %d of %d beside the producers: %v", i+1, len(t.receivers), fault)
 		}
 	}

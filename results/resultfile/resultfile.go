@@ -106,6 +106,9 @@ type Testbed struct {
 	// several sittings the least. 0: in one of them none was, or not to the end, or
 	// there was no need.
 	HeldMemoryBytes int64 `json:"held_memory_bytes,omitempty"`
+	// HeldInPart says that it is 0 though memory was held in one of the sittings, or
+	// for a part of one.
+	HeldInPart bool `json:"held_in_part,omitempty"`
 	// Clock is how the clock of the broker host stood to that of the client
 	// host; nil: it was not measured.
 	Clock *Clock `json:"clock,omitempty"`

@@ -160,8 +160,8 @@ func TestLostMemoryIsToldOnce(t *testing.T) {
 	if err := newRunFlags(std).measure(t.Context(), runner.Plan{Results: results}, memory, std); err == nil || !strings.Contains(err.Error(), lost) {
 		t.Errorf("at the end: %v", err)
 	}
-	if held := results.Run().Testbed.HeldMemoryBytes; held != 0 {
-		t.Errorf("%d bytes are held by the result", held)
+	if bed := results.Run().Testbed; bed.HeldMemoryBytes != 0 || !bed.HeldInPart {
+		t.Errorf("%d bytes are held by the result, in part: %t", bed.HeldMemoryBytes, bed.HeldInPart)
 	}
 	if err := results.Close(); err != nil {
 		t.Error(err)

@@ -104,6 +104,7 @@ func reopen(dir string, now resultfile.Run, sel scenario.Selection) (*resultfile
 	was.Ended, was.Interrupted = time.Time{}, false
 	was.Testbed.Clock = now.Testbed.Clock // what comes next rests on it
 	was.Scenarios = installed(was, now)
+	was.Testbed.HeldInPart = was.Testbed.HeldInPart || (was.Testbed.HeldMemoryBytes > 0) != (now.Testbed.HeldMemoryBytes > 0)
 	was.Testbed.HeldMemoryBytes = min(was.Testbed.HeldMemoryBytes, now.Testbed.HeldMemoryBytes)
 	if len(was.Ceilings) == 0 {
 		was.Ceilings = now.Ceilings

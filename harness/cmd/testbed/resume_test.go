@@ -72,3 +72,32 @@ func TestResumeMixesNothing(t *testing.T) {
 		}
 	}
 }
+
+// Memory that was held in one sitting and not in another was held for no run, and
+// the run says that it was in part.
+func TestResumeWithMemoryHeldInPart(t *testing.T) {
+	for _, c := range []struct {
+		was, now, held int64
+		part           bool
+	}{{0, 0, 0, false}, {8192, 4096, 4096, false}, {4096, 0, 0, true}, {0, 4096, 0, true}} {
+		before, again := sitting("1", "sda"), sitting("1", "sda")
+		before.Testbed.HeldMemoryBytes, again.Testbed.HeldMemoryBytes = c.was, c.now
+		dir := filepath.Join(t.TempDir(), "run")
+		w, err := resultfile.Create(dir, before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if w, err = reopen(dir, again, scenario.Selection{}); err != nil {
+			t.Fatal(err)
+		}
+		if bed := w.Run().Testbed; bed.HeldMemoryBytes != c.held || bed.HeldInPart != c.part {
+			t.Errorf("%d and then %d: %d, in part: %t", c.was, c.now, bed.HeldMemoryBytes, bed.HeldInPart)
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -277,7 +277,7 @@ func (f *runFlags) measure(ctx context.Context, plan runner.Plan, memory *memory
 	lost := memory.giveUp(ctx)
 	if lost != nil {
 		now := plan.Results.Run()
-		now.Testbed.HeldMemoryBytes = 0
+		now.Testbed.HeldMemoryBytes, now.Testbed.HeldInPart = 0, true
 		lost = errors.Join(lost, plan.Results.Update(now))
 	}
 	if errors.Is(runErr, runner.ErrInterrupted) {
