@@ -55,10 +55,10 @@ func TestContractDifferences(t *testing.T) {
 			[]string{"ActiveMQ, receipt acknowledges messages when they were written where ActiveMQ, no receipt and Kafka acknowledge nothing to the producer."}},
 		"labels with settings in them": {
 			[]resultfile.System{kafka1, active, fair("RabbitMQ at its best (stream, confirms)", "rabbitmq", resultfile.RoleExtra, "flush=each"), fair("NATS", "nats", resultfile.RoleAlso)}, resultfile.Produce,
-			[]string{"RabbitMQ at its best flushes every message where the others leave flushing to the kernel."}},
+			[]string{"RabbitMQ at its best flushes for every message, or for all that gathered meanwhile where the others leave flushing to the kernel."}},
 		"a line of a sweep is named once": {
 			[]resultfile.System{inLine("K, each", "K, each 10/s", "flush=each"), inLine("K, each", "K, each 99/s", "flush=each"), inLine("K, never", "K, never 10/s"), inLine("K, never", "K, never 99/s"), active}, resultfile.Produce,
-			[]string{"K, each flushes every message where K, never and ActiveMQ leave flushing to the kernel."}},
+			[]string{"K, each flushes for every message, or for all that gathered meanwhile where K, never and ActiveMQ leave flushing to the kernel."}},
 		"two alike differ": {
 			[]resultfile.System{kafka1, active, fair("RabbitMQ", "rabbitmq", resultfile.RoleSystem), fair("A", "a", resultfile.RoleAlso, "flush=interval 1s, count 500"), fair("B", "b", resultfile.RoleAlso, "flush=interval 1s, count 500")}, resultfile.Produce,
 			[]string{"A and B flush every 1s or every 500 messages where the others leave flushing to the kernel."}},
@@ -72,7 +72,7 @@ func TestContractDifferences(t *testing.T) {
 			[]string{"Physical limit is held to no memory where the others are held to 16 GiB of memory."}},
 		"a row that the figure is about": {
 			[]resultfile.System{kafka1, fair("B", "b", resultfile.RoleSystem, "flush=each"), fair("C", "c", resultfile.RoleSystem, "flush=count 100"), fair("D", "d", resultfile.RoleSystem, "flush=interval 1s")}, resultfile.Produce,
-			[]string{"Flush, in 4 ways: Kafka leaves flushing to the kernel; B flushes every message; C flushes every 100 messages; D flushes every 1s."}},
+			[]string{"Flush, in 4 ways: Kafka leaves flushing to the kernel; B flushes for every message, or for all that gathered meanwhile; C flushes every 100 messages; D flushes every 1s."}},
 		"not read": {[]resultfile.System{kafka1, {ID: "x", Label: "X", Driver: "x", Role: resultfile.RoleSystem}}, resultfile.Produce, nil},
 	} {
 		s := resultfile.Scenario{Name: "s", Work: c.work, Systems: c.systems}

@@ -90,7 +90,7 @@ func flushWords(class string) clause {
 	case class == "os":
 		return both("leave", "flushing to the kernel")
 	case class == "each":
-		return clause{"flushes every message", "flush every message"}
+		return clause{"flushes for every message, or for all that gathered meanwhile", "flush for every message, or for all that gathered meanwhile"}
 	}
 	var parts []string
 	for part := range strings.SplitSeq(class, ", ") {

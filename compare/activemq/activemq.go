@@ -2,7 +2,8 @@
 // with go-stomp.
 //
 // By default it promises what the paper asked of it: persistent messages in
-// KahaDB, whose journal is left to the operating system, automatic
+// KahaDB, whose journal is left to the operating system (its index is synced as
+// its pages are written, as the broker comes), automatic
 // acknowledgement, a prefetch of 1,000 (NetDB'11 §5). The producer either
 // waits for no receipt, or for one with every message, which is what a JMS
 // client does by default for persistent messages.
@@ -34,7 +35,7 @@
 //
 // Options: receipt (none, every, bulk) with window, socket (coalesced, plain),
 // ack (auto, client) with ack-every, prefetch, sync (never, periodic, always),
-// index-batch, index-cache, index-async, preallocation (entire_journal,
+// index-batch, index-cache, index-async, index-syncs (true, false), preallocation (entire_journal,
 // entire_journal_async, none), use-cache and concurrent-store (false, true), heap-mb, memory-mb.
 package activemq
 
@@ -126,6 +127,9 @@ func (o options) indexing() string {
 	if o.IndexAsync {
 		text += "enableIndexWriteAsync true for false; "
 	}
+	if !o.IndexSyncs {
+		text += "enableIndexDiskSyncs false for true; "
+	}
 	if o.Preallocation != "entire_journal" {
 		text += fmt.Sprintf("preallocationScope %s for entire_journal; ", o.Preallocation)
 	}
@@ -159,13 +163,17 @@ func (o options) promise() string {
 }
 
 func (o options) flushing() string {
+	index := "; the index is synced as its pages are written (enableIndexDiskSyncs)"
+	if !o.IndexSyncs {
+		index = "; the index is not synced (enableIndexDiskSyncs false)"
+	}
 	switch o.Sync {
 	case "always":
-		return "fsync of the journal for every write (journalDiskSyncStrategy always)"
+		return "fsync of the journal for every write (journalDiskSyncStrategy always)" + index
 	case "periodic":
-		return "fsync of the journal every second (journalDiskSyncStrategy periodic)"
+		return "fsync of the journal every second (journalDiskSyncStrategy periodic)" + index
 	}
-	return "left to the operating system (journalDiskSyncStrategy never)"
+	return "the journal's left to the operating system (journalDiskSyncStrategy never)" + index
 }
 
 func (o options) batching() string {

@@ -32,6 +32,7 @@ type said struct {
 	heap     string // -Xmx of the command line
 	version  string // of the log
 	sync     string // journalDiskSyncStrategy
+	index    bool   // enableIndexDiskSyncs
 	memory   string // memoryUsage
 	persists bool   // the broker's persistent, and a kahaDB
 	stored   bool   // the journal has messages of the queue
@@ -119,7 +120,7 @@ func (a *said) configured(text []byte) error {
 		case "broker":
 			persistent = value("persistent") != "false"
 		case "kahaDB":
-			kahaDB, a.sync = true, value("journalDiskSyncStrategy")
+			kahaDB, a.sync, a.index = true, value("journalDiskSyncStrategy"), value("enableIndexDiskSyncs") != "false"
 			if a.sync == "" {
 				a.sync = "always" // the broker's own
 			}
@@ -140,7 +141,7 @@ func (s *server) Contract(ctx context.Context, m driver.Measurement) ([]resultfi
 	}
 	rows := []resultfile.ContractRow{
 		{Row: driver.RowDurability, Value: "persistent messages (header persistent:true)", Class: driver.Persistent},
-		flushRow(opt.Sync),
+		flushRow(opt.Sync, opt.IndexSyncs),
 		opt.producerRow(opt.Sync),
 		opt.consumerRow(),
 		{Row: driver.RowPrefetch, Value: fmt.Sprintf("%d messages", opt.prefetch), Class: driver.PrefetchClass(int64(opt.prefetch) * int64(max(m.PayloadBytes, 1)))},
@@ -153,7 +154,7 @@ func (s *server) Contract(ctx context.Context, m driver.Measurement) ([]resultfi
 }
 
 func (a said) rows(opt options) []resultfile.ContractRow {
-	flush := flushRow(a.sync)
+	flush := flushRow(a.sync, a.index)
 	flush.ReadBack = true
 	rows := []resultfile.ContractRow{
 		{Row: driver.RowQueue, Value: fmt.Sprintf("queue; Java heap %s, memoryUsage %s", a.heap, a.memory), ReadBack: true},
@@ -173,9 +174,14 @@ func (a said) rows(opt options) []resultfile.ContractRow {
 }
 
 // flushRow is that of a journalDiskSyncStrategy. The interval of "periodic" is
-// the broker's own, a second.
-func flushRow(sync string) resultfile.ContractRow {
-	r := resultfile.ContractRow{Row: driver.RowFlush, Value: "journalDiskSyncStrategy " + sync, Class: driver.FlushOS}
+// the broker's own, a second. The index, which is synced as its pages are written
+// unless it is told otherwise, keeps no message from being lost, and so makes no
+// class.
+func flushRow(sync string, index bool) resultfile.ContractRow {
+	r := resultfile.ContractRow{Row: driver.RowFlush, Value: "journalDiskSyncStrategy " + sync + "; index synced as its pages are written", Class: driver.FlushOS}
+	if !index {
+		r.Value = "journalDiskSyncStrategy " + sync + "; index not synced"
+	}
 	switch sync {
 	case "always":
 		r.Class = driver.FlushEach

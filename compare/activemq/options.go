@@ -30,6 +30,7 @@ type options struct {
 	IndexBatch    int // changed index pages that are written together
 	IndexCache    int // index pages kept in memory, of 4 KiB
 	IndexAsync    bool
+	IndexSyncs    bool   // the index is synced as its pages are written, whatever is done with the journal
 	Preallocation string // entire_journal, entire_journal_async, none
 }
 
@@ -56,6 +57,7 @@ func readOptions(o driver.Options) (options, error) {
 		IndexBatch:    r.Int("index-batch", defaultIndexBatch, 1, 1_000_000),
 		IndexCache:    r.Int("index-cache", defaultIndexCache, 100, 1_000_000),
 		IndexAsync:    r.OneOf("index-async", "false", "true") == "true",
+		IndexSyncs:    r.OneOf("index-syncs", "true", "false") == "true",
 		Preallocation: r.OneOf("preallocation", "entire_journal", "entire_journal_async", "none"),
 	}
 	if err := r.Err(); err != nil {

@@ -88,6 +88,7 @@ func TestSettingsFollowOptions(t *testing.T) {
 		{nil, {"index-batch": "10000"}},
 		{nil, {"index-cache": "100000"}},
 		{nil, {"index-async": "true"}},
+		{nil, {"index-syncs": "false"}},
 		{nil, {"preallocation": "none"}},
 		{nil, {"use-cache": "true"}},
 		{nil, {"concurrent-store": "true"}},

@@ -94,8 +94,12 @@ var acksWords = map[string]string{
 // clientRows are the rows of the client half.
 func clientRows(opts options) []resultfile.ContractRow {
 	acks := opts.acks.String()
+	words := acksWords[acks]
+	if acks != driver.AckNone {
+		words = opts.answered(words)
+	}
 	return []resultfile.ContractRow{
-		{Row: driver.RowProducerAck, Value: acksWords[acks], Class: acks},
+		{Row: driver.RowProducerAck, Value: words, Class: acks},
 		{Row: driver.RowConsumerAck, Value: "none: the consumer keeps its offset", Class: driver.AckNone},
 		{Row: driver.RowPrefetch, Value: fmt.Sprintf("fetches of %d bytes, the next one asked for ahead", opts.fetchBytes), Class: driver.PrefetchClass(int64(opts.fetchBytes))},
 	}

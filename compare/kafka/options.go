@@ -27,6 +27,7 @@ type options struct {
 	codec      message.Codec // "compression": none, gzip, snappy
 	coalesced  bool          // "socket": coalesced, plain (one write a request)
 	acks       producer.Acks // "acks": none, received, appended, flushed
+	awaitEach  bool          // "answers": each is awaited, or a window of requests is on its way
 	fetchBytes int           // "fetch-bytes" of one fetch
 	partitions int           // "partitions" of a queue at one broker, filled in turns
 
@@ -68,6 +69,7 @@ func readOptions(o driver.Options) (options, error) {
 		cleanupInterval: r.Duration("cleanup-interval", defaultCleanupInterval),
 		batch:           r.Int("batch", 1, 1, 100_000),
 		linger:          r.Duration("linger", producer.DefaultQueueInterval),
+		awaitEach:       r.OneOf("answers", "window", "each") == "each",
 		coalesced:       r.OneOf("socket", "coalesced", "plain") == "coalesced",
 		fetchBytes:      r.Int("fetch-bytes", defaultFetchBytes, 1<<10, 32<<20),
 		cluster:         readClusterOptions(r),
@@ -110,6 +112,10 @@ func (opts options) check(o driver.Options) error {
 		return fmt.Errorf("option linger = %v: at least 1ms is wanted; for no wait give batch = 1", opts.linger)
 	case o["linger"] != "" && opts.batch == 1:
 		return fmt.Errorf("option linger = %v: a batch of 1 is full at once: give batch too", opts.linger)
+	case o["answers"] != "" && opts.acks == producer.AcksNone:
+		return fmt.Errorf("option answers = %q: it does nothing with acks = %q", o["answers"], "none")
+	case opts.awaitEach && opts.batch > 1:
+		return fmt.Errorf("option answers = %q: it is for batch = 1, and not %d: a message that is awaited is a request", "each", opts.batch)
 	case opts.codec != message.CodecNone && (opts.acks != producer.AcksNone || o["linger"] != ""):
 		return fmt.Errorf("option compression = %v: it goes with acks = %q and without linger, since what has arrived is then counted by whole batches of known size", opts.codec, "none")
 	}

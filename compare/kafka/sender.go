@@ -37,9 +37,9 @@ func (opts options) producer(broker string) producer.Config {
 	return producer.Config{
 		Brokers: []string{broker},
 		// A synchronous producer makes a request of each Send: for batches of
-		// one that is the same without the batch. With acknowledgement it would
-		// wait for each answer. Compressed batches come whole.
-		Async:         opts.codec == message.CodecNone && (opts.batch > 1 || opts.acks != producer.AcksNone),
+		// one that is the same without the batch. With acknowledgement it waits for
+		// each answer. Compressed batches come whole.
+		Async:         opts.codec == message.CodecNone && (opts.batch > 1 || opts.acks != producer.AcksNone && !opts.awaitEach),
 		BatchMessages: opts.batch,
 		QueueInterval: opts.linger,
 		Acks:          opts.acks,

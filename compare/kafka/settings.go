@@ -21,6 +21,8 @@ func (kafka) Settings(_ context.Context, _ host.Host, o driver.Options) ([]drive
 	acks := opts.acks.String()
 	if opts.acks == producer.AcksNone {
 		acks = "none, as in the paper"
+	} else {
+		acks = opts.answered(acks)
 	}
 	transfer := "sendfile"
 	if opts.sendfile == "off" {
@@ -39,6 +41,14 @@ func (kafka) Settings(_ context.Context, _ host.Host, o driver.Options) ([]drive
 		{Row: "memory", Value: "no cache in the process; the page cache"},
 		{Row: "deviations from the defaults", Value: strings.Join(opts.brokerFlags(true), " ")},
 	}, nil
+}
+
+// answered adds to an acknowledgement how it is waited for.
+func (opts options) answered(acks string) string {
+	if opts.awaitEach {
+		return acks + ", each awaited"
+	}
+	return fmt.Sprintf("%s, up to %d requests unanswered", acks, producer.DefaultMaxInFlight)
 }
 
 func (opts options) flush() string {

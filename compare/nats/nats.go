@@ -70,7 +70,7 @@ func (d *Driver) Settings(ctx context.Context, broker host.Host, o driver.Option
 		{Row: "version", Value: "NATS " + version},
 		{Row: "protocol and client", Value: "NATS with JetStream, github.com/nats-io/nats.go v1.55.0, one connection; pulls by this driver's own requests on one subscription, in the way of the library's Consume"},
 		{Row: "persistence", Value: "stream in files (storage file, one replica): a message is written to its file before it is acknowledged"},
-		{Row: "flush to disk", Value: "fsync in the background every 2 minutes (sync_interval, the default): an ack does not say that a message is safe from a loss of power"},
+		{Row: "flush to disk", Value: "fsync in the background every 2 minutes (the server's own interval, which 2.9 cannot be told): an ack does not say that a message is safe from a loss of power"},
 		{Row: "producer acknowledgement", Value: opt.acknowledgement()},
 		{Row: "producer batching", Value: "one message a publish; the library writes what has gathered (bytes, about 32 KiB, nothing waits)"},
 		{Row: "consumer acknowledgement", Value: ack},
