@@ -4,10 +4,12 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -204,6 +206,9 @@ func TestClaimsNamedInScenariosExist(t *testing.T) {
 	}
 }
 
+// appendixMinutes finds a scenario and its minutes in the appendix' table.
+var appendixMinutes = regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\| .* \\| ([0-9]+) minutes[^|]*\\|$")
+
 // Nobody waits for hours for a figure, but where what is asked needs them.
 func TestScenariosTakeMinutes(t *testing.T) {
 	const longest = 25 * time.Minute
@@ -211,6 +216,17 @@ func TestScenariosTakeMinutes(t *testing.T) {
 	// a Java server up for each of many short attempts.
 	long := []string{"data-size", "data-size-produce", "data-size-consume", "soak", "smoke-all", "fig4-producer", "fig5-consumer",
 		"ceilings-large", "ceilings-large-produce", "ceilings-large-consume", "ceilings", "scale", "message-size"}
+	text, err := os.ReadFile("../paper/appendix.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stated := map[string]string{}
+	for _, m := range appendixMinutes.FindAllStringSubmatch(string(text), -1) {
+		stated[m[1]] = m[2]
+	}
+	if len(stated) < 30 {
+		t.Errorf("paper/appendix.md says of %d scenarios how many minutes they take", len(stated))
+	}
 	for name := range wanted {
 		sel, err := library().Select([]string{name}, nil)
 		if err != nil {
@@ -223,6 +239,9 @@ func TestScenariosTakeMinutes(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		t.Logf("%-18s %5.1f minutes, %d repetitions", name, d.Minutes(), sel.Repeat)
+		if said, ok := stated[name]; ok && said != strconv.Itoa(int(math.Ceil(d.Minutes()))) {
+			t.Errorf("paper/appendix.md says that %s takes %s minutes, and the plan %.1f", name, said, d.Minutes())
+		}
 		if d > longest && !slices.Contains(long, name) {
 			t.Errorf("%s takes %v with %d repetitions, at most %v is wanted", name, d.Round(time.Second), sel.Repeat, longest)
 		}
