@@ -35,11 +35,11 @@ long_fuzz    := FuzzRequests|FuzzDecoders|FuzzScanner|FuzzLastSegment|FuzzClosed
 help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS="$$(printf '\t')" read -r t d; do printf '  make %-11s %s\n' "$$t" "$$d"; done
 	@echo
-	@echo '  MESSAGES is how many are sent in one attempt (1000000), REPEAT how often each system is measured (3), CAP the longest attempt (45s), where a scenario has no number of its own.'
+	@echo '  MESSAGES is how many are sent in one attempt (1000000), REPEAT how often each system is measured (3), CAP the longest that one is measured (45s), where a scenario has no number of its own.'
 	@echo '  make bench SCENARIOS=acks                     another question than Figures 4 and 5 (bin/testbed list), at a size of its own'
 	@echo '  make bench RAID10=1                           the broker on a RAID 10 of six files (btrfs)'
 	@echo '  make bench TESTBED=my-testbed.toml            two real hosts (template: scenarios/testbed.example.toml)'
-	@echo '  MESSAGES=10000000 CAP=none REPEAT=2 make bench   the size of the paper (about 100 minutes)'
+	@echo '  MESSAGES=10000000 CAP=none REPEAT=2 make bench   the size of the paper (about 110 minutes)'
 	@echo '  FUZZTIME=1h make fuzz                            each target for an hour'
 	@echo '  KILLS=5000 STEPS=50000000 make torture           for a night'
 
@@ -127,7 +127,7 @@ define measured
 ./bin/testbed run $(testbed_flag) $(raid_flag) $(1) $(system_flags) $(seed_flag) $(2) --out $(OUT) --figures
 endef
 
-bench: build planned setup ## the paper's experiments: figures 4 and 5, a table of ratios (as root, on a quiet machine; up to 35 minutes)
+bench: build planned setup ## the paper's experiments: figures 4 and 5, a table of ratios (as root, on a quiet machine; up to 42 minutes)
 	$(call measured,$(scenario_flags),$(size_flags))
 
 # The path is tried, nothing is measured: a short look before it will do, and free
@@ -141,7 +141,7 @@ smoke-all: setup build ## every scenario, tiny (up to an hour)
 	$(call measured,--scenario smoke-all $(tried))
 
 # The run that the README quotes. RUNS="results/reference/*/" shows all.
-RUNS ?= results/reference/20261130T152404Z-fig4-producer-fig5-consumer
+RUNS ?= results/reference/20261201T163938Z-fig4-producer-fig5-consumer
 
 compare: build ## the table of ratios against RabbitMQ and ActiveMQ, of the run that the README quotes, or of RUNS
 	@between=; for run in $(RUNS); do $$between; if [ -e "$$run/run.json" ]; then ./bin/testbed compare --ratios "$$run" || exit 1; between=echo; fi; done
